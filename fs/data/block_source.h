@@ -1,0 +1,37 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "cache/manifest.h"
+#include "transport/base/clock.h"
+#include "transport/base/ids.h"
+#include "transport/base/result.h"
+
+namespace quadfs::fs {
+
+/// Where blocks of object versions can be had from: at a node its hub; at a hub its store, its
+/// cache, a node of the campus, main or another campus. Nothing it gives is trusted: the receiver
+/// checks every block against the manifest, and the manifest against the root.
+/// Threads: every method may be called concurrently.
+/// Errors: kNotFound (nobody holds that version any more), kUnavailable, kTimedOut, kCorruption.
+class BlockSource {
+ public:
+  /// Takes one whole block. An error ends the fetch.
+  using BlockSink = std::function<Result<void>(uint64_t index, std::span<const std::byte> block)>;
+  /// Takes one whole small object (one block or empty).
+  using ObjectSink = std::function<Result<void>(const ObjectId&, Result<std::vector<std::byte>>)>;
+
+  virtual ~BlockSource() = default;
+  virtual Result<cache::Manifest> FetchManifest(const ObjectId& object, Deadline deadline) = 0;
+  /// Blocks [first, first + count) in order, on one connection.
+  virtual Result<void> FetchBlocks(const ObjectId& object, uint64_t first, uint64_t count,
+                                   Deadline deadline, const BlockSink& sink) = 0;
+  /// Objects of at most one block each in one request, in any order; what one fails with goes to
+  /// the sink for that one.
+  virtual Result<void> FetchBundle(const std::vector<ObjectId>& objects, Deadline deadline,
+                                   const ObjectSink& sink) = 0;
+};
+
+}  // namespace quadfs::fs

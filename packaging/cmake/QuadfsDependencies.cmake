@@ -1,0 +1,33 @@
+# Every third-party library, found once, under the name by which the modules link it.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(OpenSSL 3 REQUIRED)
+find_package(CURL REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(Boost 1.81 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(RocksDB REQUIRED)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(TOMLPLUSPLUS REQUIRED IMPORTED_TARGET tomlplusplus)
+pkg_check_modules(SYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
+
+# Debian 12 has libfuse 3.14, which cannot pass through; packaging/deps builds a newer one
+# statically and leaves it under /opt/quadfs-deps (or where QUADFS_FUSE_PREFIX says).
+set(QUADFS_FUSE_PREFIX "/opt/quadfs-deps" CACHE PATH "Where packaging/deps put libfuse")
+file(GLOB QUADFS_FUSE_PKGCONFIG ${QUADFS_FUSE_PREFIX}/lib/pkgconfig
+     ${QUADFS_FUSE_PREFIX}/lib/*/pkgconfig)
+foreach(dir IN LISTS QUADFS_FUSE_PKGCONFIG)
+  set(ENV{PKG_CONFIG_PATH} "${dir}:$ENV{PKG_CONFIG_PATH}")
+endforeach()
+pkg_check_modules(FUSE REQUIRED IMPORTED_TARGET fuse3>=3.14)
+add_library(quadfs_fuse INTERFACE)
+if(FUSE_STATIC_LIBRARY_DIRS AND EXISTS "${FUSE_LIBDIR}/libfuse3.a")
+  target_include_directories(quadfs_fuse SYSTEM INTERFACE ${FUSE_INCLUDE_DIRS})
+  target_link_libraries(quadfs_fuse INTERFACE ${FUSE_LIBDIR}/libfuse3.a Threads::Threads dl rt)
+else()
+  target_link_libraries(quadfs_fuse INTERFACE PkgConfig::FUSE)
+endif()
+message(STATUS "libfuse ${FUSE_VERSION} from ${FUSE_LIBDIR}")
