@@ -18,8 +18,10 @@ enum class OpKind : uint8_t {
   kSetAttributes = 6,///< inode, set_mask and the fields it names (size changes by kPublish only).
   kSetXattr = 7,     ///< inode, xattr_name, xattr_value, xattr_flags.
   kRemoveXattr = 8,  ///< inode, xattr_name.
-  kPublish = 9,      ///< inode, base → generation, size, root, mtime; the node becomes its location.
-  kLocate = 10,      ///< inode, location; location_gone: forget it. A fact, executed at main.
+  kPublish = 9,      ///< inode, base → generation, size, root, mtime; location.node (0: the campus's
+                     ///< store) becomes its holder. No mode check: that was done at open.
+  kLocate = 10,      ///< inode, location; location_gone: forget it. A fact, executed at main. A
+                     ///< verified copy in a campus's store replaces that campus's nodes as holders.
   kMember = 11,      ///< member. Executed at main.
 };
 
@@ -38,6 +40,12 @@ enum SetMask : uint32_t {
   kSetCtime = 32,       ///< Only together with others: ctime moves by itself.
   kSetTimesToNow = 64,  ///< utimensat with UTIME_NOW: needs write permission, not ownership.
 };
+
+/// The version a node publishes after `base`: higher, and not one that another node could choose
+/// meanwhile, not even on the other side of a cut.
+inline Generation NextGeneration(Generation base, NodeId node) {
+  return Generation((((base.value >> 16) + 1) << 16) | (node.value & 0xFFFF));
+}
 
 /// One request. Which fields count is said at its kind.
 struct Operation {

@@ -43,6 +43,7 @@ struct Attributes {
   int64_t ctime_ns = 0;
   int64_t birth_ns = 0;
   InodeId parent;           ///< Primary parent: the directory whose lease covers this inode.
+  uint64_t name_hash = 0;   ///< NameHash of the name there: tells torn rows without another read.
   Generation generation;    ///< Version of the content; 0: none was ever published (empty file).
   Checksum root;            ///< Content root of that version (cache::Manifest::Root).
   bool has_xattr = false;   ///< False saves asking for extended attributes.
