@@ -24,6 +24,7 @@ struct PeerIdentity {
   NodeId node;              ///< 0 for a hub.
   std::string name;         ///< Node name; for a hub its campus name.
   std::string serial;       ///< Certificate serial, hex.
+  Role wanted_role = Role::kNode;  ///< For kJoin: what the joiner may become; else its role.
 };
 
 /// Files of this process's certificate, its key (mode 0600) and the cluster's CA.

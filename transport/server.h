@@ -29,7 +29,8 @@ class Request {
   virtual std::string header(const std::string& name) const = 0;
   /// The peer, from its verified certificate.
   virtual const PeerIdentity& peer() const = 0;
-  /// By when the answer must be out (Quad-Deadline-Ms, else the server's default).
+  /// By when the answer must be out: Quad-Deadline-Ms, which then ends reads and writes; else the
+  /// server's default, which ends reads of the body only (a followed stream has no end).
   virtual Deadline deadline() const = 0;
   /// Length of the body that Content-Length announced, 0 if none.
   virtual uint64_t body_bytes() const = 0;
@@ -48,7 +49,8 @@ class Response {
   /// A whole answer.
   virtual Result<void> Reply(int status, std::string_view content_type, std::string_view body,
                              const Headers& headers = {}) = 0;
-  /// An error: HTTP status by code, `Quad-Error: <number>`, the message as text body.
+  /// An error: HTTP status by code, `Quad-Error: <number>`, the message as text body. After Start it
+  /// cuts the connection instead, so that the peer never takes half an answer for a whole one.
   virtual Result<void> Fail(const Error& error) = 0;
   /// Begins a streamed answer: with `body_bytes` Content-Length, without it chunked.
   virtual Result<void> Start(int status, std::string_view content_type,

@@ -80,11 +80,11 @@ Checksum ChainChecksum(const Checksum& previous, std::span<const std::byte> data
   return checksum;
 }
 
-uint32_t Crc32c(std::span<const std::byte> data) {
+uint32_t Crc32c(std::span<const std::byte> data, uint32_t before) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("sse4.2")) return ~CrcHardware(~0U, data);
+  if (__builtin_cpu_supports("sse4.2")) return ~CrcHardware(~before, data);
 #endif
-  return ~CrcSoftware(~0U, data);
+  return ~CrcSoftware(~before, data);
 }
 
 }  // namespace quadfs

@@ -27,6 +27,7 @@ Checksum ChecksumOf(std::span<const std::byte> data);
 Checksum ChainChecksum(const Checksum& previous, std::span<const std::byte> data);
 
 /// CRC-32C (Castagnoli) of `data`, as in RFC 3720 B.4; frames and small records carry it.
-uint32_t Crc32c(std::span<const std::byte> data);
+/// `before`: the CRC of bytes that come before `data` and are part of the whole.
+uint32_t Crc32c(std::span<const std::byte> data, uint32_t before = 0);
 
 }  // namespace quadfs

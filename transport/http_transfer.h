@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <curl/curl.h>
+
+#include "transport/client.h"
+
+namespace quadfs::transport {
+
+/// A curl handle with everything set that all requests of one Client share; it keeps its connection
+/// open between requests. Threads: one at a time.
+class CurlHandle {
+ public:
+  /// Errors: kUnavailable (no memory).
+  static Result<std::unique_ptr<CurlHandle>> Make(const TlsFiles& tls,
+                                                  std::chrono::milliseconds connect);
+  CURL* easy() const { return easy_.get(); }
+  /// curl's own words on the last failure.
+  std::string Complaint(CURLcode code) const;
+
+  size_t connected_to = SIZE_MAX;  ///< Address of the open connection in an AddressBook, if any.
+  uint64_t age = 0;                ///< Which Reset of the Client it belongs to.
+
+ private:
+  struct Free {
+    void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
+  };
+  std::array<char, CURL_ERROR_SIZE> error_{};
+  std::unique_ptr<CURL, Free> easy_;
+};
+
+/// One request. Pointers outlive the transfer.
+struct TransferRequest {
+  std::string method, target;
+  std::string_view body;
+  std::optional<Deadline> deadline;         ///< None: a followed stream.
+  const Client::Headers* headers = nullptr;
+  const Client::Sink* sink = nullptr;       ///< None: the body goes into Answer::body.
+  const Client::Source* source = nullptr;   ///< For an upload of `upload_bytes`.
+  uint64_t upload_bytes = 0;
+  std::chrono::milliseconds stall{0};       ///< Nothing moves for so long: kTimedOut. 0: no limit.
+};
+
+/// Runs a TransferRequest on a CurlHandle against one address: Prepare, perform with curl, Finish.
+class HttpTransfer {
+ public:
+  HttpTransfer(CurlHandle& handle, const TransferRequest& request, const std::string& server_name);
+  ~HttpTransfer();
+  HttpTransfer(const HttpTransfer&) = delete;
+  HttpTransfer& operator=(const HttpTransfer&) = delete;
+
+  /// Errors: kInvalidArgument.
+  Result<void> Prepare(const std::string& address);
+
+  /// Why nothing can have reached the hub's handlers, so that another address may be tried; nothing
+  /// if the hub was reached.
+  std::optional<std::string> NotReached(CURLcode code) const;
+  /// The answer, or what went wrong after the hub was reached.
+  Result<Answer> Finish(CURLcode code);
+
+  Clock::TimePoint last_moved() const { return last_moved_; }
+
+ private:
+  static size_t OnHeader(char* text, size_t size, size_t count, void* self);
+  static size_t OnBody(char* bytes, size_t size, size_t count, void* self);
+  static size_t OnSource(char* buffer, size_t size, size_t count, void* self);
+  static int OnProgress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t);
+
+  Result<void> PrepareHeaders();
+  size_t TakeBody(std::span<const std::byte> bytes);
+  bool reached() const;
+  std::string WhyNoConnection(CURLcode code) const;
+  std::string WhyRefusedIdentity(CURLcode code) const;
+  Error LostAnswer(std::string why) const;
+  Error ErrorOfAnswer() const;
+
+  CurlHandle& handle_;
+  const TransferRequest& request_;
+  const std::string& server_name_;
+  std::string url_;
+  curl_slist* connect_to_ = nullptr;
+  curl_slist* header_list_ = nullptr;
+  Answer answer_;
+  std::string error_body_;
+  std::optional<Error> failure_;  ///< From sink or source, or a limit of ours.
+  uint64_t sent_bytes_ = 0;
+  Clock::TimePoint last_moved_;
+};
+
+}  // namespace quadfs::transport
