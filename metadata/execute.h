@@ -23,6 +23,9 @@ struct Effects {
 /// Errors: those of the system call it stands for; kIo and kCorruption of the state.
 Result<Effects> Execute(const RowReader& state, const Operation& operation, CampusId executing);
 
+/// Rows of an empty tree: the root directory, owned by uid and gid 0, mode 0755.
+std::vector<RowChange> EmptyTree(int64_t now_ns);
+
 /// Directories whose leases an operation needs.
 struct LeaseNeeds {
   std::vector<InodeId> directories;  ///< Each once, ascending.

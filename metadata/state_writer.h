@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "metadata/row_overlay.h"
 #include "metadata/row_store.h"
 
 namespace quadfs::metadata {
@@ -21,6 +21,7 @@ class TotalsCache {
     Totals totals;
     bool exists = false;  ///< It has an inode row.
     InodeId parent;
+    bool stored = false;  ///< There is a total row.
   };
   explicit TotalsCache(size_t capacity = 65536) : capacity_(capacity) {}
   const Directory* Find(InodeId directory) const;
@@ -56,25 +57,26 @@ class StateWriter : public RowReader {
   /// Every changed row, in key order, totals included. The writer is empty afterwards; what it
   /// returned must be written, or the cache cleared.
   std::vector<RowChange> Take();
-  bool empty() const { return rows_.empty(); }
-  size_t row_count() const { return rows_.size(); }
+  bool empty() const { return rows_.changes().empty(); }
+  size_t row_count() const { return rows_.changes().size(); }
 
  private:
-  struct Delta;
-  Result<Delta> Contribution(InodeId inode, const std::optional<std::string>& inode_row,
-                             const std::optional<std::string>& location_row) const;
+  struct InodeRow;  ///< An inode's row with what it adds to its parent's totals.
+
+  Result<InodeRow> Describe(InodeId inode, const std::optional<std::string>& row,
+                            const std::optional<std::string>& locations) const;
   Result<TotalsCache::Directory*> Load(InodeId directory);
-  Result<void> AddToChain(InodeId directory, const Delta& delta, bool add);
+  Result<void> AddToChain(InodeId directory, const Totals& part, bool add);
   Result<bool> ChainReaches(InodeId from, InodeId directory);
-  Result<void> SetInode(const RowChange& change, InodeId inode);
-  Result<void> SetLocation(const RowChange& change, InodeId inode);
+  Result<void> SetInode(InodeId inode, const RowChange& change);
+  Result<void> MoveInode(InodeId inode, const InodeRow& before, const InodeRow& after);
+  Result<void> SetLocation(InodeId inode, const RowChange& change);
   Result<void> SetDentry(const RowChange& change);
   Result<void> LoadDetached();
   Result<void> Reattach();
 
-  const RowReader& base_;
+  RowOverlay rows_;
   TotalsCache& cache_;
-  std::map<RowKey, std::optional<std::string>> rows_;
   std::unordered_map<InodeId, TotalsCache::Directory> directories_;  ///< Changed or read here.
   std::set<InodeId> totals_changed_;
   std::optional<std::set<InodeId>> detached_;  ///< Loaded at the first need.
