@@ -3,8 +3,7 @@
 //
 //   quadfs_lab_forwarder NETNS_A DEVICE_A NETNS_B DEVICE_B CONTROL_SOCKET SEED
 
-#include <sched.h>
-
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -24,11 +23,6 @@ int main(int argc, char** argv) {
   TunDevice device_a(argv[1], argv[2]);
   TunDevice device_b(argv[3], argv[4]);
   const uint64_t seed = std::strtoull(argv[6], nullptr, 10);
-
-  // A line does not get slower when the hosts at its ends are busy. Where this is not permitted,
-  // delays get less exact.
-  const sched_param priority{.sched_priority = 1};
-  sched_setscheduler(0, SCHED_RR, &priority);
 
   LinkSettings settings;
   LinkDirection a_to_b(device_a, device_b, settings, seed);

@@ -31,7 +31,7 @@ constexpr int64_t kLateReadNs = 2'000'000;
 /// The queue holds one round trip and this much more ...
 constexpr int64_t kQueueExtraNs = 10'000'000;
 /// ... and on a slow line at least this many bytes.
-constexpr uint64_t kMinQueueBytes = 96 * 1024;
+constexpr uint64_t kMinQueueBytes = uint64_t{96} << 10;
 
 /// Below this rate a train of 64 KiB would occupy the line too long to pass for separate packets.
 constexpr uint64_t kMinOffloadBitsPerS = 200'000'000;

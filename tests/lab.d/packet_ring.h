@@ -16,7 +16,7 @@ namespace quadfs::lab {
 class PacketRing {
  public:
   /// The largest record: a segmentation-offload packet of 64 KiB, its headers and the tun header.
-  static constexpr size_t kMaxPacketBytes = 68 * 1024;
+  static constexpr size_t kMaxPacketBytes = size_t{68} << 10;
 
   struct Packet {
     int64_t departed_ns;  ///< When its last bit left the sender's side of the line.

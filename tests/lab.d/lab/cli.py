@@ -135,6 +135,8 @@ def _up(options):
             store_on_nodes=options.store_on_nodes, cache_bytes=options.cache_bytes,
             cache_fs_bytes=options.cache_fs_bytes)
 
+    if not options.no_daemons:
+        daemons.check_programs(make_spec(0).bin_dir)
     with labs.lab_lock(options.name):
         labs.remove(options.name, orderly=False)
         lab = labs.create(make_spec, options.name)

@@ -19,13 +19,15 @@ KILL_SECONDS = 10
 LOG_LINES = 5
 
 
+def check_programs(bin_dir):
+    for program in ("quadfs", "quadfsd"):
+        if not os.access(f"{bin_dir}/{program}", os.X_OK):
+            raise LabError(f"no {program} in {bin_dir}; build it, or give --bin or --no-daemons")
+
+
 def set_up(lab, say):
     """Makes a cluster of the lab's hosts: main's hub, then the other hubs, then the nodes."""
     spec = lab.spec
-    for program in ("quadfs", "quadfsd"):
-        if not os.access(f"{spec.bin_dir}/{program}", os.X_OK):
-            raise LabError(f"no {program} in {spec.bin_dir}; build it, or give --bin or "
-                           f"--no-daemons")
     main = spec.host(MAIN, "hub")
     _run_all(lab, {main: ["quadfs", "init", "--cluster", "lab", "--campus", MAIN,
                           *_hub_arguments(main)]})

@@ -37,9 +37,9 @@ class Lab:
             with open(f"{RUN_ROOT}/{name}/lab.json", encoding="utf-8") as file:
                 return cls(Spec(**json.load(file)))
         except (FileNotFoundError, NotADirectoryError):
-            raise LabError(f"lab {name} is not up; run: tests/lab up") from None
+            raise LabError(f"{name} is not up; run: tests/lab up") from None
         except (OSError, ValueError, TypeError) as error:
-            raise LabError(f"lab {name}: unreadable state: {error}; run: tests/lab down") from None
+            raise LabError(f"{name}: unreadable state: {error}; run: tests/lab down") from None
 
     def save(self):
         os.makedirs(self.run_dir, exist_ok=True)
@@ -128,13 +128,31 @@ def create(make_spec, name):
 
 
 def claim_dir(lab):
-    """Marks the folder for caches and stores as ours, so that removing it is safe."""
+    """Marks the folder for caches and stores as the lab's, so that removing it is safe."""
     path = lab.spec.dir
-    if os.path.isdir(path) and os.listdir(path) and not os.path.exists(f"{path}/.quadfs-lab"):
+    owner = _owner(path)
+    if owner not in (None, lab.name):
+        raise LabError(f"--dir {path} belongs to lab {owner}")
+    if owner is None and os.path.isdir(path) and os.listdir(path):
         raise LabError(f"--dir {path} is neither empty nor a lab's")
+    _remove_dir(path, lab.name)
     os.makedirs(path, exist_ok=True)
     with open(f"{path}/.quadfs-lab", "w", encoding="utf-8") as file:
         file.write(lab.name + "\n")
+
+
+def _owner(path):
+    try:
+        with open(f"{path}/.quadfs-lab", encoding="utf-8") as file:
+            return file.read().strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _remove_dir(path, name):
+    if _owner(path) == name:
+        kernel.detach_below(path)
+        shutil.rmtree(path)
 
 
 def _mount_points_file():
@@ -142,7 +160,7 @@ def _mount_points_file():
 
 
 def _make_mount_points():
-    """Creates the empty folders of the host that labs mount over, and notes which were not there."""
+    """Creates the folders that hosts mount over, empty, and notes which were not there before."""
     made = []
     with contextlib.suppress(FileNotFoundError), open(_mount_points_file(), encoding="utf-8") as f:
         made = f.read().splitlines()
@@ -162,9 +180,7 @@ def remove(name, orderly):
     processes.kill_all(name, orderly)
     kernel.detach_below(f"{RUN_ROOT}/{name}")
     for path in dirs:
-        if os.path.exists(f"{path}/.quadfs-lab"):
-            kernel.detach_below(path)
-            shutil.rmtree(path)
+        _remove_dir(path, name)
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(f"{RUN_ROOT}/{name}")
 

@@ -90,7 +90,8 @@ def cut_host(lab, host, from_host, to_host):
     """Drops all packets that leave the host, that go to it, or both, at its port of the LAN."""
     heal_host(lab, host)
     chains = ""
-    for wanted, chain, hook in ((from_host, "from_host", "ingress"), (to_host, "to_host", "egress")):
+    for wanted, chain, hook in ((from_host, "from_host", "ingress"),
+                                (to_host, "to_host", "egress")):
         if wanted:
             chains += (f"chain {chain} {{ type filter hook {hook} device \"{port_device(host)}\" "
                        f"priority 0; policy drop; }}\n")
