@@ -275,7 +275,8 @@ std::string HttpTransfer::WhyNoConnection(CURLcode code) const {
 std::string HttpTransfer::WhyRefusedIdentity(CURLcode code) const {
   long verified = 0;
   curl_easy_getinfo(handle_.easy(), CURLINFO_SSL_VERIFYRESULT, &verified);
-  if (verified == X509_V_OK) {
+  // Where the chain is good and only the name is wrong, curl says "unspecified".
+  if (verified == X509_V_OK || verified == X509_V_ERR_UNSPECIFIED) {
     return "answers but is not " + server_name_ + ": wrong address or DNS?";
   }
   return "answers but its certificate is refused: " + handle_.Complaint(code);
