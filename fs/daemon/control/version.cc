@@ -1,0 +1,10 @@
+#include "fs/daemon/control_call.h"
+#include "fs/daemon/version.h"
+
+namespace quadfs::daemon {
+
+Result<nlohmann::json> RunVersion(Daemon&, ControlCall&) {
+  return nlohmann::json{{"version", kVersion}};
+}
+
+}  // namespace quadfs::daemon
