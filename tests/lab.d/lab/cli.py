@@ -169,7 +169,10 @@ def _exec(options):
     host = lab.spec.host(options.host)
     if not options.command:
         raise LabError("exec: no command; usage: exec NODE -- CMD")
-    folder = os.getcwd()
+    try:
+        folder = os.getcwd()
+    except OSError:  # Removed, or on a dead mount.
+        folder = "/"
     env = processes.environment(lab, host.label, "command", PATH=lab.path_variable())
     kernel.enter(processes.holder(lab, host), "net", "uts", "mnt")
     try:
