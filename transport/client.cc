@@ -18,46 +18,6 @@ namespace {
 constexpr size_t kMaxMessageBytes = size_t{16} << 20;
 constexpr std::chrono::milliseconds kStall{5000};
 
-/// curl's multi interface for one transfer that another thread may stop.
-class StoppableRun {
- public:
-  StoppableRun() : multi_(curl_multi_init()) {}
-
-  /// Nothing if `stop` ended it, or `silence` did (`timed_out`).
-  std::optional<CURLcode> Run(CURL* easy, const HttpTransfer& transfer,
-                              std::chrono::milliseconds silence, const std::stop_token& stop,
-                              bool& timed_out) const {
-    CURLM* const multi = multi_.get();
-    if (multi == nullptr) return CURLE_OUT_OF_MEMORY;
-    const std::stop_callback wake(stop, [multi] { curl_multi_wakeup(multi); });
-    curl_multi_add_handle(multi, easy);
-    std::optional<CURLcode> ended;
-    while (!ended && !stop.stop_requested()) {
-      int running = 0;
-      curl_multi_perform(multi, &running);
-      int queued = 0;
-      while (const CURLMsg* message = curl_multi_info_read(multi, &queued)) {
-        if (message->msg == CURLMSG_DONE) ended = message->data.result;
-      }
-      if (ended) break;
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-          transfer.last_moved() + silence - std::chrono::steady_clock::now());
-      timed_out = left.count() <= 0;
-      if (timed_out) break;
-      curl_multi_poll(multi, nullptr, 0, static_cast<int>(std::min<int64_t>(left.count(), 1000)),
-                      nullptr);
-    }
-    curl_multi_remove_handle(multi, easy);
-    return ended;
-  }
-
- private:
-  struct Free {
-    void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
-  };
-  std::unique_ptr<CURLM, Free> multi_;
-};
-
 class CurlClient final : public Client {
  public:
   CurlClient(Options options, TlsFiles tls)
@@ -152,7 +112,7 @@ Result<Answer> CurlClient::Perform(const TransferRequest& request) {
       outcome = std::move(prepared).error();
       break;
     }
-    const CURLcode code = curl_easy_perform(handle->easy());
+    const CURLcode code = transfer.Run({});
     if (const auto why = transfer.NotReached(code)) {
       handle->connected_to = AddressBook::kNone;
       addresses_.Failed(index, *why, std::chrono::steady_clock::now());
@@ -171,29 +131,23 @@ Result<Answer> CurlClient::Perform(const TransferRequest& request) {
 Result<void> CurlClient::Follow(const std::string& target, std::chrono::milliseconds silence,
                                 std::stop_token stop, const Sink& sink, const Headers& headers) {
   const TransferRequest request{.method = "GET", .target = target, .body = {}, .deadline = {},
-                                .headers = &headers, .sink = &sink};
+                                .headers = &headers, .sink = &sink, .stall = silence};
   const auto handle = QUADFS_TRY(CurlHandle::Make(tls_, options_.connect));
   const SigpipeGuard no_sigpipe;
-  const StoppableRun run;
   for (const size_t index :
        addresses_.Order(AddressBook::kNone, std::chrono::steady_clock::now())) {
     HttpTransfer transfer(*handle, request, options_.server_name);
     if (auto prepared = transfer.Prepare(addresses_.address(index)); !prepared.ok()) {
       return prepared;
     }
-    bool silent = false;
-    const auto code = run.Run(handle->easy(), transfer, silence, stop, silent);
+    const CURLcode code = transfer.Run(stop);
     if (stop.stop_requested()) return {};
-    if (silent) {
-      return Error(ErrorCode::kTimedOut, "GET " + target + ": silent for " +
-                                             std::to_string(silence.count()) + " ms");
-    }
-    if (const auto why = transfer.NotReached(*code)) {
+    if (const auto why = transfer.NotReached(code)) {
       addresses_.Failed(index, *why, std::chrono::steady_clock::now());
       continue;
     }
     addresses_.Worked(index);
-    auto ended = transfer.Finish(*code);
+    auto ended = transfer.Finish(code);
     if (!ended.ok()) return std::move(ended).error();
     return Error(ErrorCode::kUnavailable, "GET " + target + ": the hub ended the stream");
   }

@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include <curl/curl.h>
@@ -19,6 +20,7 @@ class CurlHandle {
   static Result<std::unique_ptr<CurlHandle>> Make(const TlsFiles& tls,
                                                   std::chrono::milliseconds connect);
   CURL* easy() const { return easy_.get(); }
+  CURLM* multi() const { return multi_.get(); }
   /// curl's own words on the last failure.
   std::string Complaint(CURLcode code) const;
 
@@ -29,7 +31,11 @@ class CurlHandle {
   struct Free {
     void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
   };
+  struct FreeMulti {
+    void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
+  };
   std::array<char, CURL_ERROR_SIZE> error_{};
+  std::unique_ptr<CURLM, FreeMulti> multi_;  ///< Holds the open connection; drives `easy_` alone.
   std::unique_ptr<CURL, Free> easy_;
 };
 
@@ -42,10 +48,13 @@ struct TransferRequest {
   const Client::Sink* sink = nullptr;       ///< None: the body goes into Answer::body.
   const Client::Source* source = nullptr;   ///< For an upload of `upload_bytes`.
   uint64_t upload_bytes = 0;
-  std::chrono::milliseconds stall{0};       ///< Nothing moves for so long: kTimedOut. 0: no limit.
+  std::chrono::milliseconds stall = kNever; ///< Nothing moves for so long: kTimedOut.
+
+  static constexpr std::chrono::milliseconds kNever = std::chrono::hours(1000);
 };
 
-/// Runs a TransferRequest on a CurlHandle against one address: Prepare, perform with curl, Finish.
+/// Runs a TransferRequest on a CurlHandle against one address: Prepare, Run, then NotReached or
+/// Finish tell how it went.
 class HttpTransfer {
  public:
   HttpTransfer(CurlHandle& handle, const TransferRequest& request, const std::string& server_name);
@@ -56,22 +65,24 @@ class HttpTransfer {
   /// Errors: kInvalidArgument.
   Result<void> Prepare(const std::string& address);
 
+  /// Until the answer is there, it failed, or `stop`.
+  CURLcode Run(const std::stop_token& stop);
+
   /// Why nothing can have reached the hub's handlers, so that another address may be tried; nothing
   /// if the hub was reached.
   std::optional<std::string> NotReached(CURLcode code) const;
   /// The answer, or what went wrong after the hub was reached.
   Result<Answer> Finish(CURLcode code);
 
-  Clock::TimePoint last_moved() const { return last_moved_; }
-
  private:
   static size_t OnHeader(char* text, size_t size, size_t count, void* self);
   static size_t OnBody(char* bytes, size_t size, size_t count, void* self);
   static size_t OnSource(char* buffer, size_t size, size_t count, void* self);
-  static int OnProgress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t);
 
   Result<void> PrepareHeaders();
   size_t TakeBody(std::span<const std::byte> bytes);
+  /// When the peer has been silent for too long, if nothing moves until then.
+  Clock::TimePoint StalledAt();
   bool reached() const;
   std::string WhyNoConnection(CURLcode code) const;
   std::string WhyRefusedIdentity(CURLcode code) const;
