@@ -123,19 +123,23 @@ bool LinkDirection::TakeArrivals(int64_t now_ns) {
     if (size == 0) return false;
     const WireSize wire =
         TunDevice::MeasureWireSize({is_full ? discarded.data() : room.data(), size});
-    int64_t departed_ns = 0;
     if (is_cut_.load(std::memory_order_relaxed)) {
       counters_.cut += wire.packets;
-    } else if (DropByChance()) {
-      counters_.lost += wire.packets;
-    } else if (is_full || !Depart(wire.bytes, now_ns, &departed_ns)) {
-      counters_.overflowed += wire.packets;
-    } else {
-      ring_.Commit({.departed_ns = departed_ns,
-                    .size = static_cast<uint32_t>(size),
-                    .wire_bytes = wire.bytes,
-                    .wire_packets = wire.packets});
+      continue;
     }
+    if (DropByChance()) {
+      counters_.lost += wire.packets;
+      continue;
+    }
+    const auto departed_ns = is_full ? std::nullopt : Depart(wire.bytes, now_ns);
+    if (!departed_ns) {
+      counters_.overflowed += wire.packets;
+      continue;
+    }
+    ring_.Commit({.departed_ns = *departed_ns,
+                  .size = static_cast<uint32_t>(size),
+                  .wire_bytes = wire.bytes,
+                  .wire_packets = wire.packets});
   }
   return true;
 }
@@ -150,12 +154,11 @@ bool LinkDirection::DropByChance() {
   return static_cast<double>(bits >> 11) * 0x1p-53 < loss_;
 }
 
-bool LinkDirection::Depart(uint32_t wire_bytes, int64_t now_ns, int64_t* departed_ns) {
-  if (line_free_ns_ > now_ns + queue_limit_ns_) return false;
+std::optional<int64_t> LinkDirection::Depart(uint32_t wire_bytes, int64_t now_ns) {
+  if (line_free_ns_ > now_ns + queue_limit_ns_) return std::nullopt;
   line_free_ns_ =
       std::max(line_free_ns_, now_ns - kLateReadNs) + SerialisationNs(wire_bytes, rate_bits_per_s_);
-  *departed_ns = std::max(line_free_ns_, now_ns);
-  return true;
+  return std::max(line_free_ns_, now_ns);
 }
 
 void LinkDirection::WaitForWork() {

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "packet_ring.h"
 #include "tun_device.h"
@@ -55,7 +56,7 @@ class LinkDirection {
   bool TakeArrivals(int64_t now_ns);
   bool DropByChance();
   /// When the last bit of a packet is on the line, or nothing if the queue is full.
-  bool Depart(uint32_t wire_bytes, int64_t now_ns, int64_t* departed_ns);
+  std::optional<int64_t> Depart(uint32_t wire_bytes, int64_t now_ns);
   void WaitForWork();
 
   TunDevice& source_;
