@@ -24,6 +24,7 @@ class BlockCacheTest : public testing::Test {
     options_.boot_id = "boot-1";
   }
   void SetUp() override { Open(); }
+  void TearDown() override { cache_.reset(); }
   void Open() {
     auto opened = BlockCache::Open(options_, index_);
     ASSERT_THAT(opened, test::IsOk());

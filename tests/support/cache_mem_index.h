@@ -14,6 +14,11 @@ namespace quadfs::test {
 /// some point on, as with a write-ahead log. `FailAfter` makes it a faulty disk.
 class MemIndexStore final : public cache::IndexStore {
  public:
+  MemIndexStore() = default;
+  /// As a killed process left it: `rows` are all there.
+  explicit MemIndexStore(std::map<std::string, std::string> rows)
+      : rows_(std::move(rows)), synced_(rows_) {}
+
   Result<std::string> Get(std::string_view key) const override {
     MutexLock lock(mutex_);
     const auto found = rows_.find(std::string(key));
@@ -62,9 +67,7 @@ class MemIndexStore final : public cache::IndexStore {
   /// The power goes: of the writes since the last Sync only the first `kept` survive.
   void PowerCut(size_t kept) {
     MutexLock lock(mutex_);
-    Rows rows = synced_;
-    for (size_t i = 0; i < kept && i < unsynced_.size(); ++i) unsynced_[i](rows);
-    rows_ = synced_ = rows;
+    rows_ = synced_ = AfterPowerCut(kept);
     unsynced_.clear();
     writes_left_ = kUnlimited;
   }
@@ -89,6 +92,11 @@ class MemIndexStore final : public cache::IndexStore {
     MutexLock lock(mutex_);
     return rows_;
   }
+  /// What a power cut now would leave if the first `kept` writes since the last Sync survive it.
+  std::map<std::string, std::string> RowsAfterPowerCut(size_t kept) const {
+    MutexLock lock(mutex_);
+    return AfterPowerCut(kept);
+  }
   /// Flips one bit of a stored row.
   void FlipBit(const std::string& key, size_t byte) {
     MutexLock lock(mutex_);
@@ -101,6 +109,11 @@ class MemIndexStore final : public cache::IndexStore {
 
  private:
   using Rows = std::map<std::string, std::string>;
+  Rows AfterPowerCut(size_t kept) const QUADFS_REQUIRES(mutex_) {
+    Rows rows = synced_;
+    for (size_t i = 0; i < kept && i < unsynced_.size(); ++i) unsynced_[i](rows);
+    return rows;
+  }
   bool Fails() QUADFS_REQUIRES(mutex_) {
     if (writes_left_ == kUnlimited) return false;
     if (writes_left_ > 0) {
