@@ -20,6 +20,8 @@ class BlockSource {
  public:
   /// Takes one whole block. An error ends the fetch.
   using BlockSink = std::function<Result<void>(uint64_t index, std::span<const std::byte> block)>;
+  /// Takes the manifest of the version asked for. An error ends the fetch.
+  using ManifestSink = std::function<Result<void>(cache::Manifest manifest)>;
   /// Takes one whole small object (one block or empty).
   using ObjectSink = std::function<Result<void>(const ObjectId&, Result<std::vector<std::byte>>)>;
 
@@ -28,6 +30,15 @@ class BlockSource {
   /// Blocks [first, first + count) in order, on one connection.
   virtual Result<void> FetchBlocks(const ObjectId& object, uint64_t first, uint64_t count,
                                    Deadline deadline, const BlockSink& sink) = 0;
+  /// The same with the manifest before the first block, in one round trip where the source can.
+  virtual Result<void> FetchWithManifest(const ObjectId& object, uint64_t first, uint64_t count,
+                                         Deadline deadline, const ManifestSink& manifest_sink,
+                                         const BlockSink& sink) {
+    if (auto taken = manifest_sink(QUADFS_TRY(FetchManifest(object, deadline))); !taken.ok()) {
+      return taken;
+    }
+    return FetchBlocks(object, first, count, deadline, sink);
+  }
   /// Objects of at most one block each in one request, in any order; what one fails with goes to
   /// the sink for that one.
   virtual Result<void> FetchBundle(const std::vector<ObjectId>& objects, Deadline deadline,

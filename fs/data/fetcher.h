@@ -24,6 +24,9 @@ class Fetcher {
     uint32_t bulk_run_blocks = 16;       ///< And for read-ahead, completion, prefetch.
     uint32_t read_ahead_blocks = 64;     ///< Largest window of a sequential reader.
     uint32_t queue_limit = 65536;        ///< Runs waiting; beyond it prefetches are refused.
+    /// By when a run that nobody waits for must have ended.
+    std::chrono::milliseconds background_deadline{60000};
+    std::chrono::milliseconds first_back_off{50};  ///< After a failed run; doubles, at most 2 s.
   };
   struct Status {
     uint64_t fetched_blocks = 0, fetched_bytes = 0, failed_runs = 0, corrupt_blocks = 0,
@@ -39,7 +42,13 @@ class Fetcher {
   /// if need be), or fails at the deadline. Errors: as BlockSource, kNoSpace, kIo.
   virtual Result<void> Ensure(const cache::ObjectRef& object, uint64_t first, uint64_t count,
                               Priority priority, Deadline deadline) = 0;
-  /// The same for the whole object, which is then complete.
+  /// Queues blocks [first, first + count) and returns. kBusy: the queue is full.
+  virtual Result<void> EnsureLater(const cache::ObjectRef& object, uint64_t first, uint64_t count,
+                                   Priority priority) = 0;
+  /// One block past the cache, checked, for when Ensure says kNoSpace.
+  virtual Result<std::vector<std::byte>> ReadAround(const cache::ObjectRef& object, uint64_t index,
+                                                    Deadline deadline) = 0;
+  /// Ensure for the whole object, which is then complete.
   virtual Result<void> Complete(const cache::ObjectRef& object, Priority priority,
                                 Deadline deadline) = 0;
   /// Queues it and returns. kBusy: the queue is full.

@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "metadata/local_store.h"
 #include "transport/base/clock.h"
 #include "transport/base/ids.h"
 #include "transport/base/result.h"
+#include "transport/client.h"
 
 namespace quadfs::fs {
 
@@ -21,6 +23,8 @@ enum class SaveState : uint8_t {
   kVerified,  ///< Read back there and checked.
 };
 const char* SaveStateName(SaveState state);
+
+class UploadReader;
 
 /// The durable queue that carries published versions one step towards the archive: on a node to
 /// its hub's store, on a branch hub to main's. A row on disk per object; survives restarts; resumes
@@ -42,6 +46,20 @@ class WriteBack {
     std::string problem;
   };
 
+  struct Options {
+    std::string family = "writeback";         ///< Of the LocalStore.
+    uint32_t uploads = 6;                     ///< Under way at once.
+    uint32_t large_uploads = 2;               ///< Of these, of files of `large_bytes` or more.
+    uint64_t large_bytes = uint64_t{8} << 20;
+    uint64_t limit_bytes_per_second = 200'000'000;  ///< 0: none.
+    std::chrono::milliseconds first_back_off{200};  ///< Of a failed file; doubles, at most 30 s.
+  };
+
+  /// Reads what an earlier run left in the queue and begins. Errors: kIo.
+  /// Lifetime: store, reader and client outlive it.
+  static Result<std::unique_ptr<WriteBack>> Create(Options options, metadata::LocalStore& local,
+                                                   UploadReader& reader,
+                                                   transport::Client& upstream);
   virtual ~WriteBack() = default;
   /// Durable when it returns (after the index's Sync if `sync`).
   virtual Result<void> Enqueue(const ObjectId& object, bool sync) = 0;

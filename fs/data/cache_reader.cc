@@ -1,0 +1,52 @@
+#include "fs/data/cache_reader.h"
+
+namespace quadfs::fs {
+
+UploadReader::Need CacheReader::NeedOf(const ObjectId& object) {
+  const auto found = cache_.Find(object);
+  if (!found.ok()) {
+    // Only "not here" ends it; an index that cannot be read now says nothing.
+    return found.error().code() == ErrorCode::kNotFound ? Need::kDrop : Need::kWait;
+  }
+  if (!(*found)->unsaved()) return Need::kDrop;
+  const auto attributes = view_.Get(object.inode);
+  if (!attributes.ok()) {
+    // Its creation may not have reached this replica after a rebuild, so "unknown" is not "removed".
+    return attributes.error().code() == ErrorCode::kNotFound ? Need::kSend : Need::kWait;
+  }
+  if (attributes->nlink == 0 || attributes->generation > object.generation) return Need::kDrop;
+  return Need::kSend;
+}
+
+uint64_t CacheReader::SizeOf(const ObjectId& object) {
+  const auto found = cache_.Find(object);
+  return found.ok() ? (*found)->size_bytes() : 0;
+}
+
+Result<cache::Manifest> CacheReader::ManifestOf(const ObjectId& object) {
+  const auto found = QUADFS_TRY(cache_.Find(object));
+  const auto manifest = found->manifest();
+  if (manifest == nullptr) return Error(ErrorCode::kNotFound, "no manifest of the object is here");
+  return *manifest;
+}
+
+Result<std::vector<std::byte>> CacheReader::ReadBlock(const ObjectId& object, uint64_t index) {
+  return QUADFS_TRY(cache_.Find(object))->ReadBlock(index);
+}
+
+void CacheReader::Saved(const ObjectId& object) {
+  // If the mark cannot be written the object stays unsaved and is queued again at the next start.
+  if (const auto found = cache_.Find(object); found.ok()) (void)(*found)->MarkSaved();
+}
+
+void CacheReader::Dropped(const ObjectId& object) {
+  const auto found = cache_.Find(object);
+  if (!found.ok() || !(*found)->unsaved() || (*found)->dirty()) return;
+  const auto attributes = view_.Get(object.inode);
+  if (attributes.ok() &&
+      (attributes->nlink == 0 || attributes->generation > object.generation)) {
+    (*found)->Discard();
+  }
+}
+
+}  // namespace quadfs::fs

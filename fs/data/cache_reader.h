@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+
+#include "cache/block_cache.h"
+#include "fs/data/uploader.h"
+#include "fs/data/want_server.h"
+#include "metadata/view.h"
+
+namespace quadfs::fs {
+
+/// A node's cache as what the write-back queue and the hub's wants read from.
+/// Threads: every method may be called concurrently. Lifetime: cache and view outlive it.
+class CacheReader final : public UploadReader, public WantReader {
+ public:
+  CacheReader(cache::BlockCache& cache, const metadata::View& view) : cache_(cache), view_(view) {}
+
+  Need NeedOf(const ObjectId& object) override;
+  uint64_t SizeOf(const ObjectId& object) override;
+  Result<cache::Manifest> ManifestOf(const ObjectId& object) override;
+  Result<std::vector<std::byte>> ReadBlock(const ObjectId& object, uint64_t index) override;
+  void Saved(const ObjectId& object) override;
+  void Dropped(const ObjectId& object) override;
+
+  Result<cache::Manifest> WantedManifest(const ObjectId& object, Deadline) override {
+    return ManifestOf(object);
+  }
+  Result<std::vector<std::byte>> WantedBlock(const ObjectId& object, uint64_t index,
+                                             Deadline) override {
+    return ReadBlock(object, index);
+  }
+
+ private:
+  cache::BlockCache& cache_;
+  const metadata::View& view_;
+};
+
+}  // namespace quadfs::fs
