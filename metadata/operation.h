@@ -5,6 +5,7 @@
 
 #include "metadata/types.h"
 #include "transport/base/ids.h"
+#include "transport/base/random.h"
 
 namespace quadfs::metadata {
 
@@ -41,10 +42,11 @@ enum SetMask : uint32_t {
   kSetTimesToNow = 64,  ///< utimensat with UTIME_NOW: needs write permission, not ownership.
 };
 
-/// The version a node publishes after `base`: higher, and not one that another node could choose
-/// meanwhile, not even on the other side of a cut.
-inline Generation NextGeneration(Generation base, NodeId node) {
-  return Generation((((base.value >> 16) + 1) << 16) | (node.value & 0xFFFF));
+/// The version to publish after `base`: higher, and not one that was ever chosen for this inode
+/// before, not on the other side of a cut nor in a history that became a conflict copy; so half
+/// of it is random.
+inline Generation NextGeneration(Generation base, Random& random) {
+  return Generation((((base.value >> 32) + 1) << 32) | (random.Next() & 0xFFFFFFFF));
 }
 
 /// One request. Which fields count is said at its kind.

@@ -66,10 +66,10 @@ Result<Attributes> TreeEdit::RemoveName(InodeId inode, InodeId parent, std::stri
   attributes.ctime_ns = Time(attributes.ctime_ns);
   EraseName(inode, place);
   QUADFS_TRY(TouchDirectory(parent, IsDirectory(attributes) ? -1 : 0));
-  if (!IsDirectory(attributes) && attributes.nlink > 1) {
-    const auto left = QUADFS_TRY(NamesOf(*this, inode, 1));
-    if (left.empty()) return Error(ErrorCode::kCorruption, "an inode's other name is missing");
-    --attributes.nlink;
+  // The link rows say whether it was the last one: where rows are torn, nlink may not.
+  const auto left = QUADFS_TRY(NamesOf(*this, inode, 1));
+  if (!IsDirectory(attributes) && !left.empty()) {
+    attributes.nlink = attributes.nlink > 1 ? attributes.nlink - 1 : 1;
     if (IsPrimaryName(attributes, parent, name)) SetPrimary(attributes, left.front());
     PutInode(attributes);
     return attributes;
