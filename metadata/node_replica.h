@@ -27,6 +27,7 @@ class NodeReplica {
  public:
   struct Options {
     std::string directory;  ///< RocksDB of the replica; may be deleted, is then rebuilt.
+    std::string cluster;    ///< Rows of another cluster are refused.
     CampusId campus;
     NodeId node;
     std::chrono::milliseconds silence{2000};  ///< The stream carries a heartbeat each 200 ms.

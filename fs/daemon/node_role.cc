@@ -20,7 +20,8 @@ constexpr std::chrono::seconds kStartAttempt{10};
 constexpr std::chrono::milliseconds kRetryPause{500};
 
 bool WorthRetrying(ErrorCode code) {
-  return code == ErrorCode::kUnavailable || code == ErrorCode::kTimedOut || code == ErrorCode::kStale;
+  return code == ErrorCode::kUnavailable || code == ErrorCode::kTimedOut ||
+         code == ErrorCode::kStale;
 }
 
 /// A killed daemon leaves a mount that answers ENOTCONN: make room for ours.
@@ -75,15 +76,16 @@ Result<void> NodeRole::EnsureEnrolled(const Config& config, Enrolment* local) {
   const transport::TlsFiles tls = config.node_tls();
   if (::access(tls.certificate.c_str(), F_OK) == 0) return {};
   if (local == nullptr) {
-    return config.Complaint("node", "this machine has no certificate for a node yet; run quadfs join "
-                                    "here with a token for one");
+    return config.Complaint("node",
+                            "this machine has no certificate for a node yet; run quadfs join "
+                            "here with a token for one");
   }
   const std::string csr = QUADFS_TRY(transport::MakeKeyAndRequest(tls.key));
   const EnrolAnswer answer = QUADFS_TRY(
       local->EnrolLocalNode(config.node->name, csr, Deadline::After(std::chrono::seconds(30))));
   QUADFS_TRY(transport::ReplaceFile(tls.certificate, answer.certificate_pem, 0644));
-  LogInfo("node enrolled", {{"node", answer.identity.name},
-                            {"id", std::to_string(answer.identity.node.value)}});
+  LogInfo("node enrolled",
+          {{"node", answer.identity.name}, {"id", std::to_string(answer.identity.node.value)}});
   return {};
 }
 
@@ -94,8 +96,8 @@ Result<void> NodeRole::Open(const Config& config, Enrolment* local) {
   const transport::PeerIdentity self = QUADFS_TRY(transport::ReadIdentity(tls.certificate));
   if (self.role != transport::Role::kNode || self.name != node.name ||
       self.campus_name != config.campus || self.cluster != config.cluster) {
-    return config.Complaint("node.name", tls.certificate + " is not the certificate of node " + node.name +
-                                             " at campus " + config.campus);
+    return config.Complaint("node.name", tls.certificate + " is not the certificate of node " +
+                                             node.name + " at campus " + config.campus);
   }
   name_ = node.name;
   QUADFS_TRY(MakePrivateFolder(config.state_dir));
@@ -115,6 +117,7 @@ Result<void> NodeRole::Open(const Config& config, Enrolment* local) {
   hub_ = QUADFS_TRY(transport::Client::Create(hub, tls));
   metadata::NodeReplica::Options replica;
   replica.directory = config.state_dir + "/replica";
+  replica.cluster = config.cluster;
   replica.campus = self.campus;
   replica.node = self.node;
   replica_ = QUADFS_TRY(metadata::NodeReplica::Open(replica, *local_, *hub_, *listener_));
@@ -152,7 +155,8 @@ Result<void> NodeRole::WaitForTree(std::stop_token stop) {
     MutexLock lock(mutex_);
     std::stop_callback wake(stop, [this] { unmounted_.NotifyAll(); });
     if (!stop.stop_requested()) unmounted_.WaitFor(mutex_, kRetryPause);
-    if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while waiting for the hub");
+    if (stop.stop_requested())
+      return Error(ErrorCode::kCancelled, "stopped while waiting for the hub");
   }
 }
 
@@ -206,8 +210,9 @@ Result<void> NodeRole::Unmount(bool lazy, Deadline deadline) {
   if (!mount) return Error(ErrorCode::kNotFound, path + " is not mounted");
   if (::umount2(path.c_str(), lazy ? MNT_DETACH : 0) != 0) {
     if (errno == EBUSY) {
-      return Error(ErrorCode::kBusy, path + " is in use; fuser -vm " + path +
-                                         " shows by whom, quadfs umount --lazy does not wait for them");
+      return Error(ErrorCode::kBusy,
+                   path + " is in use; fuser -vm " + path +
+                       " shows by whom, quadfs umount --lazy does not wait for them");
     }
     return ErrorFromErrno(errno, "umount " + path);
   }

@@ -1,0 +1,271 @@
+#include "metadata/hub_service.h"
+
+#include <algorithm>
+
+#include "metadata/execute.h"
+
+namespace quadfs::metadata {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr uint64_t kInodeReserve = 65536;
+constexpr int kMaxTurns = 64;  ///< Of getting leases and losing them again before giving up.
+
+Error Busy() {
+  return {ErrorCode::kBusy, "the directory's lease is changing hands"};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Hub>> Hub::Open(Options options, transport::Client* upstream,
+                                       ChangeListener& listener) {
+  auto hub = std::make_unique<HubService>(std::move(options), upstream, listener);
+  if (auto ready = hub->Init(); !ready.ok()) return std::move(ready).error();
+  return std::unique_ptr<Hub>(std::move(hub));
+}
+
+Result<void> HubService::Init() {
+  HubCore::Options core;
+  core.directory = options_.directory;
+  core.cluster = options_.cluster;
+  core.campus = options_.campus;
+  core.primary = primary();
+  core.block_cache_bytes = options_.block_cache_bytes;
+  core_ = QUADFS_TRY(HubCore::Open(core, changes_));
+  streams_ = std::make_unique<StreamRegistry>(core_->view_log(), options_.heartbeat,
+                                              [this] { return Heartbeat(); });
+  if (primary()) {
+    leases_ = std::make_unique<LeaseTable>(*core_, *streams_, options_.session_ttl);
+  } else {
+    UpstreamLink::Options link;
+    link.campus = options_.campus;
+    link.cluster = options_.cluster;
+    link.session_trust = options_.session_trust;
+    link.heartbeat = options_.heartbeat;
+    link_ = std::make_unique<UpstreamLink>(link, *core_, *upstream_, changes_);
+  }
+  return {};
+}
+
+Result<void> HubService::Start() {
+  if (link_) link_->Start();
+  tender_ = std::jthread([this](std::stop_token stop) { Tend(stop); });
+  return {};
+}
+
+void HubService::Stop() {
+  {
+    MutexLock lock(tend_mutex_);
+    stopping_ = true;
+    tend_wake_.NotifyAll();
+  }
+  if (tender_.joinable()) tender_.join();
+  locks_.Stop();
+  if (streams_) streams_->Stop();
+  if (link_) link_->Stop();
+  changes_.Stop();
+}
+
+std::string HubService::Heartbeat() const {
+  wire::Heartbeat beat;
+  beat.set_position(core_->view_log().released());
+  const bool connected = !link_ || link_->Trusted();
+  beat.set_main_connected(connected);
+  beat.set_main_silent_ms(link_ ? static_cast<uint64_t>(std::min<int64_t>(link_->MainSilent().count(), 1'000'000'000)) : 0);
+  return beat.SerializeAsString();
+}
+
+void HubService::Tend(std::stop_token stop) {
+  std::map<std::pair<CampusId, NodeId>, Clock::TimePoint> lost;
+  auto next_trim = std::chrono::steady_clock::now() + seconds(60);
+  while (!stop.stop_requested()) {
+    {
+      MutexLock lock(tend_mutex_);
+      if (stopping_) return;
+      tend_wake_.WaitFor(tend_mutex_, milliseconds(500));
+      if (stopping_) return;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (now > next_trim) {
+      (void)core_->Trim(options_.log_keep_bytes);
+      next_trim = now + seconds(60);
+    }
+    if (!primary()) continue;
+    // Locks of a node that main's hub serves go when its stream has been down for the session's
+    // time; those of a campus when its hub has been silent so long.
+    for (const auto& [campus, node] : locks_.Holders()) {
+      const bool here = campus == options_.campus;
+      const bool alive = here ? streams_->IsConnected(campus, node)
+                              : leases_->Silent(campus) < options_.session_ttl;
+      if (alive) {
+        lost.erase({campus, node});
+      } else if (const auto since = lost.emplace(std::pair(campus, node), now).first->second;
+                 now - since > (here ? options_.session_ttl : milliseconds(0))) {
+        locks_.ReleaseNode(campus, node);
+        lost.erase({campus, node});
+      }
+    }
+  }
+}
+
+Result<OpResult> HubService::Submit(const Operation& operation, Deadline deadline) {
+  return Run(operation, {options_.campus, NodeId(), 0, 0}, deadline);
+}
+
+Result<OpResult> HubService::Run(const Operation& operation, const OpOrigin& origin, Deadline deadline) {
+  if (primary()) return RunAtMain(operation, origin, false, deadline);
+  return RunAtBranch(operation, origin, deadline);
+}
+
+Result<OpResult> HubService::RunAtMain(const Operation& operation, const OpOrigin& origin, bool grant,
+                                       Deadline deadline) {
+  for (int turn = 0; turn < kMaxTurns && !deadline.Passed(); ++turn) {
+    const LeaseNeeds needs = QUADFS_TRY(NeedsOf(core_->store(), operation));
+    const bool fact = operation.kind == OpKind::kLocate || operation.kind == OpKind::kMember;
+    if (!fact) {
+      if (auto freed = leases_->Free(needs.directories, origin.campus, deadline); !freed.ok()) {
+        return std::move(freed).error();
+      }
+    }
+    std::vector<InodeId> lease;
+    if (grant && !fact) lease = leases_->Grantable(needs.directories, origin.campus);
+    auto done = core_->Execute(
+        operation, origin,
+        [&](const RowReader& state) -> Result<void> {
+          if (fact) return {};
+          const LeaseNeeds now = QUADFS_TRY(NeedsOf(state, operation));
+          if (!QUADFS_TRY(leases_->AllFree(now.directories, origin.campus))) return Busy();
+          return {};
+        },
+        lease);
+    if (done.ok() || done.error().code() != ErrorCode::kBusy) return done;
+  }
+  return Error(ErrorCode::kTimedOut, "the lease of the directory could not be had in time");
+}
+
+Result<OpResult> HubService::RunAtBranch(const Operation& operation, const OpOrigin& origin,
+                                         Deadline deadline) {
+  for (int turn = 0; turn < kMaxTurns && !deadline.Passed(); ++turn) {
+    if (auto answer = QUADFS_TRY(core_->FindAnswer(origin))) return *std::move(answer);
+    if (!link_->Trusted()) {
+      return Error(ErrorCode::kUnavailable,
+                   "campus " + options_.campus_name + " has no contact with main: " + link_->problem());
+    }
+    const LeaseNeeds needs = QUADFS_TRY(NeedsOf(core_->store(), operation));
+    link_->WaitNotHeld(needs.directories, deadline);
+    if (needs.at_main || !QUADFS_TRY(link_->Holds(needs.directories)) || link_->IsHeld(needs.directories)) {
+      auto passed = PassOn(operation, origin, needs.directories, deadline);
+      if (passed.ok() || passed.error().code() != ErrorCode::kBusy) return passed;
+      continue;
+    }
+    auto done = core_->Execute(
+        operation, origin,
+        [&](const RowReader& state) -> Result<void> {
+          const LeaseNeeds now = QUADFS_TRY(NeedsOf(state, operation));
+          if (!QUADFS_TRY(link_->Holds(now.directories)) || link_->IsHeld(now.directories)) return Busy();
+          return {};
+        },
+        {});
+    if (done.ok()) link_->Accepted();
+    if (done.ok() || done.error().code() != ErrorCode::kBusy) return done;
+  }
+  return Error(ErrorCode::kTimedOut, "the lease of the directory could not be had in time");
+}
+
+Result<OpResult> HubService::PassOn(const Operation& operation, const OpOrigin& origin,
+                                    const std::vector<InodeId>& directories, Deadline deadline) {
+  // Nothing new is accepted in these directories until the answer is applied, and what was accepted
+  // before is at main first: so main executes on exactly what the campus shows.
+  const UpstreamLink::Hold hold(*link_, directories);
+  if (auto drained = link_->Drain(deadline); !drained.ok()) return std::move(drained).error();
+  wire::OpRequest request;
+  request.set_node_op(origin.node_op);
+  request.set_answered_below(origin.answered_below);
+  request.set_operation(Encode(operation));
+  request.set_campus(origin.campus.value);
+  request.set_node(origin.node.value);
+  request.set_grant(true);
+  const wire::OpAnswer answer = QUADFS_TRY(CallService<wire::OpAnswer>(*upstream_, "/v1/execute", request, deadline));
+  OpResult result = QUADFS_TRY(DecodeOpResult(answer.result()));
+  if (auto applied = link_->WaitApplied(answer.sequence(), deadline); !applied.ok()) {
+    return std::move(applied).error();
+  }
+  result.view = SequenceNumber(core_->view_log().released());
+  return result;
+}
+
+Result<Member> HubService::Enroll(const Member& wanted, Deadline deadline) {
+  if (!primary()) return Error(ErrorCode::kInvalidArgument, "only main enrols");
+  Member member = wanted;
+  const auto members = QUADFS_TRY(view().Members());
+  const bool is_node = wanted.node.value != 0;
+  for (const Member& known : members) {
+    if (known.name != wanted.name || (known.node.value != 0) != is_node) continue;
+    if (is_node && known.campus != wanted.campus) {
+      return Error(ErrorCode::kExists, "another campus has a node called " + wanted.name);
+    }
+    member.campus = known.campus;
+    member.node = known.node;
+    if (known.addresses == wanted.addresses) return known;
+  }
+  if (!is_node && member.campus.value == 0) {
+    member.campus = CampusId(QUADFS_TRY(core_->NextCounter("next_campus", 2)));
+  }
+  if (is_node && member.node.value == UINT64_MAX) {
+    member.node = NodeId(QUADFS_TRY(core_->NextCounter("next_node", 1)));
+  }
+  Operation operation;
+  operation.kind = OpKind::kMember;
+  operation.member = member;
+  operation.now_ns = Clock::System().WallNanoseconds();
+  if (auto done = Submit(operation, deadline); !done.ok()) return std::move(done).error();
+  return member;
+}
+
+Result<void> HubService::SendMessage(CampusId campus, NodeId node, uint32_t kind, std::string payload) {
+  wire::SideMessage message;
+  message.set_kind(kind);
+  message.set_campus(options_.campus.value);
+  message.set_payload(std::move(payload));
+  return streams_->Send(campus, node, FrameType::kMessage, message.SerializeAsString());
+}
+
+Result<void> HubService::SendUpstream(uint32_t kind, std::string payload, Deadline deadline) {
+  if (primary()) return Error(ErrorCode::kInvalidArgument, "main has nobody above it");
+  wire::SideMessage message;
+  message.set_kind(kind);
+  message.set_payload(std::move(payload));
+  auto sent = CallService<wire::SessionAnswer>(*upstream_, "/v1/message", message, deadline);
+  return sent.ok() ? Result<void>() : Result<void>(std::move(sent).error());
+}
+
+Hub::Status HubService::status() const {
+  Status status;
+  status.primary = primary();
+  status.main_connected = !link_ || link_->Trusted();
+  if (link_ && !status.main_connected) status.problem = link_->problem();
+  status.position = SequenceNumber(core_->view_log().released());
+  status.global = SequenceNumber(core_->global());
+  status.pending = core_->pending_count();
+  status.leases = core_->lease_count();
+  const auto members = view().Members();
+  for (PeerStatus& peer : streams_->Peers()) {
+    if (auto member = view().FindMember(peer.member.campus, peer.member.node); member.ok()) peer.member = *member;
+    status.peers.push_back(std::move(peer));
+  }
+  if (members.ok()) {
+    for (const Member& member : *members) {
+      const bool follows = member.node ? member.campus == options_.campus
+                                       : primary() && member.campus != options_.campus;
+      const bool known = std::any_of(status.peers.begin(), status.peers.end(), [&](const PeerStatus& peer) {
+        return peer.member.campus == member.campus && peer.member.node == member.node;
+      });
+      if (follows && !known) status.peers.push_back({member, false, {}, {}});
+    }
+  }
+  return status;
+}
+
+}  // namespace quadfs::metadata

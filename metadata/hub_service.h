@@ -1,0 +1,78 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "metadata/hub.h"
+#include "metadata/hub_core.h"
+#include "metadata/lease_table.h"
+#include "metadata/lock_table.h"
+#include "metadata/proto/wire.pb.h"
+#include "metadata/stream_registry.h"
+#include "metadata/upstream_link.h"
+
+namespace quadfs::metadata {
+
+/// The Hub: its routes and threads, joined around HubCore.
+class HubService final : public Hub {
+ public:
+  HubService(Options options, transport::Client* upstream, ChangeListener& listener)
+      : options_(std::move(options)), upstream_(upstream), changes_(listener) {}
+  ~HubService() override { Stop(); }
+  Result<void> Init();
+
+  void AddRoutes(transport::Server& server) override;
+  Result<void> Start() override;
+  void Stop() override;
+  const View& view() const override { return core_->view(); }
+  Result<OpResult> Submit(const Operation& operation, Deadline deadline) override;
+  Result<Member> Enroll(const Member& wanted, Deadline deadline) override;
+  Result<void> SendMessage(CampusId campus, NodeId node, uint32_t kind, std::string payload) override;
+  Result<void> SendUpstream(uint32_t kind, std::string payload, Deadline deadline) override;
+  Status status() const override;
+
+ private:
+  bool primary() const { return upstream_ == nullptr; }
+  /// An operation of a node of this campus, or of the hub itself.
+  Result<OpResult> Run(const Operation& operation, const OpOrigin& origin, Deadline deadline);
+  Result<OpResult> RunAtMain(const Operation& operation, const OpOrigin& origin, bool grant, Deadline deadline);
+  Result<OpResult> RunAtBranch(const Operation& operation, const OpOrigin& origin, Deadline deadline);
+  Result<OpResult> PassOn(const Operation& operation, const OpOrigin& origin,
+                          const std::vector<InodeId>& directories, Deadline deadline);
+
+  void OnOps(transport::Request& request, transport::Response& response);
+  void OnLog(transport::Request& request, transport::Response& response);
+  void OnMerge(transport::Request& request, transport::Response& response);
+  void OnLease(transport::Request& request, transport::Response& response);
+  void OnSession(transport::Request& request, transport::Response& response);
+  void OnBarrier(transport::Request& request, transport::Response& response);
+  void OnInodes(transport::Request& request, transport::Response& response);
+  void OnLock(transport::Request& request, transport::Response& response);
+  void OnMessagePost(transport::Request& request, transport::Response& response);
+  void OnStatus(transport::Response& response);
+
+  Result<wire::LockAnswer> LockHere(const wire::Lock& lock);
+  std::string Heartbeat() const;
+  void Tend(std::stop_token stop);
+  bool FromOwnCampus(transport::Request& request, transport::Response& response) const;
+
+  const Options options_;
+  transport::Client* const upstream_;
+  ChangeQueue changes_;
+  std::unique_ptr<HubCore> core_;
+  std::unique_ptr<StreamRegistry> streams_;   ///< To nodes; at main to hubs as well.
+  std::unique_ptr<LeaseTable> leases_;        ///< At main.
+  std::unique_ptr<UpstreamLink> link_;        ///< At a branch.
+  LockTable locks_;                           ///< At main.
+
+  Mutex inode_mutex_;
+  uint64_t next_inode_ QUADFS_GUARDED_BY(inode_mutex_) = 0;
+  uint64_t inode_end_ QUADFS_GUARDED_BY(inode_mutex_) = 0;
+  Mutex tend_mutex_;
+  CondVar tend_wake_;
+  bool stopping_ QUADFS_GUARDED_BY(tend_mutex_) = false;
+  std::jthread tender_;
+};
+
+}  // namespace quadfs::metadata

@@ -1,0 +1,285 @@
+#include "metadata/replica_feed.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "metadata/codec.h"
+#include "metadata/proto/wire.pb.h"
+#include "metadata/row_bytes.h"
+#include "metadata/snapshot_stream.h"
+#include "metadata/wire.h"
+#include "transport/frame.h"
+
+namespace quadfs::metadata {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr auto kFirstRetry = milliseconds(50);
+constexpr auto kLastRetry = milliseconds(1000);
+constexpr auto kBootstrapLimit = std::chrono::hours(2);
+const char* const kPositionName = "node.position";
+
+std::string EncodePosition(uint64_t position, const Checksum& chain) {
+  RowEncoder row;
+  row.Little(position);
+  row.Raw({reinterpret_cast<const char*>(chain.bytes.data()), chain.bytes.size()});
+  return row.Take();
+}
+
+}  // namespace
+
+ReplicaFeed::ReplicaFeed(NodeReplica::Options options, std::string cluster, transport::Client& hub,
+                         ChangeQueue& changes, CommittedCallback on_committed,
+                         std::function<void()> on_rebuilt)
+    : options_(std::move(options)),
+      cluster_(std::move(cluster)),
+      hub_(hub),
+      changes_(changes),
+      on_committed_(std::move(on_committed)),
+      on_rebuilt_(std::move(on_rebuilt)) {}
+
+Result<std::shared_ptr<SwitchingView::Replica>> ReplicaFeed::OpenRows(const std::string& directory) const {
+  RowStore::Options store;
+  store.cluster = cluster_;
+  store.block_cache_bytes = options_.block_cache_bytes;
+  auto replica = std::make_shared<SwitchingView::Replica>();
+  replica->store = QUADFS_TRY(RowStore::Open(directory, store));
+  replica->view = std::make_unique<RocksView>(*replica->store);
+  return replica;
+}
+
+Result<void> ReplicaFeed::Open() {
+  std::error_code ignored;
+  // A bootstrap that was cut short left these.
+  std::filesystem::remove_all(options_.directory + ".new", ignored);
+  std::filesystem::remove_all(options_.directory + ".old", ignored);
+  auto replica = OpenRows(options_.directory);
+  if (!replica.ok() && replica.error().code() == ErrorCode::kCorruption) {
+    // The hub has it all: a damaged replica is thrown away.
+    std::filesystem::remove_all(options_.directory, ignored);
+    replica = OpenRows(options_.directory);
+  }
+  if (!replica.ok()) return std::move(replica).error();
+  const auto row = QUADFS_TRY((*replica)->store->Read(MetaKey(kPositionName)));
+  if (row) {
+    RowDecoder position(*row);
+    position_ = position.Little<uint64_t>();
+    const std::string_view chain = position.Raw(chain_.bytes.size());
+    if (!position.AtEnd()) return Error(ErrorCode::kCorruption, "the replica's position cannot be read");
+    std::memcpy(chain_.bytes.data(), chain.data(), chain.size());
+  }
+  (*replica)->view->SetPosition(SequenceNumber(position_));
+  const bool has_root = QUADFS_TRY((*replica)->store->Read(InodeKey(kRootInode))).has_value();
+  view_.Exchange(*std::move(replica));
+  MutexLock lock(mutex_);
+  ready_ = has_root;
+  applied_ = position_;
+  return {};
+}
+
+void ReplicaFeed::Start() {
+  thread_ = std::jthread([this](std::stop_token stop) { Follow(stop); });
+}
+
+void ReplicaFeed::Stop() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool ReplicaFeed::ready() const {
+  MutexLock lock(mutex_);
+  return ready_;
+}
+
+uint64_t ReplicaFeed::history() const {
+  MutexLock lock(mutex_);
+  return history_;
+}
+
+Result<void> ReplicaFeed::WaitReady(Deadline deadline) {
+  MutexLock lock(mutex_);
+  while (!ready_) {
+    if (stopping_) return Error(ErrorCode::kCancelled, "the node is stopping");
+    if (!changed_.WaitUntil(mutex_, deadline.at())) {
+      return Error(ErrorCode::kUnavailable, "no tree from the hub yet: " + problem_);
+    }
+  }
+  return {};
+}
+
+Result<void> ReplicaFeed::WaitApplied(SequenceNumber position, Deadline deadline) {
+  MutexLock lock(mutex_);
+  const uint64_t history = history_;
+  while (applied_ < position.value && history == history_) {
+    if (stopping_) return Error(ErrorCode::kCancelled, "the node is stopping");
+    if (!changed_.WaitUntil(mutex_, deadline.at())) {
+      return Error(ErrorCode::kTimedOut, "the hub did it, but its log has not arrived here: " + problem_);
+    }
+  }
+  return {};
+}
+
+NodeReplica::Status ReplicaFeed::status() const {
+  MutexLock lock(mutex_);
+  NodeReplica::Status status;
+  status.connected = connected_;
+  status.main_connected = connected_ && main_connected_;
+  status.position = SequenceNumber(applied_);
+  if (main_heard_ != Clock::TimePoint()) {
+    status.lag = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - main_heard_);
+  }
+  if (!connected_) status.problem = problem_;
+  return status;
+}
+
+void ReplicaFeed::SetLink(bool up, const std::string& problem) {
+  bool changed = false;
+  {
+    MutexLock lock(mutex_);
+    changed = connected_ != up;
+    connected_ = up;
+    problem_ = problem;
+    changed_.NotifyAll();
+  }
+  if (changed) changes_.Post([up](ChangeListener& listener) { listener.OnLink(up); });
+}
+
+void ReplicaFeed::Follow(std::stop_token stop) {
+  auto retry = kFirstRetry;
+  while (!stop.stop_requested()) {
+    std::string target = "/v1/log?from=" + std::to_string(position_);
+    if (position_ != 0) target += "&chain=" + chain_.ToHex();
+    transport::FrameReader reader;
+    auto followed = hub_.Follow(target, options_.silence, stop, [&](std::span<const std::byte> data) {
+      retry = kFirstRetry;
+      return reader.Feed(data, [&](const transport::Frame& frame) { return OnFrame(frame.type, frame.payload); });
+    });
+    if (stop.stop_requested()) return;
+    SetLink(false, followed.ok() ? "the hub closed the stream" : followed.error().message());
+    if (!followed.ok() && followed.error().code() == ErrorCode::kStale) {
+      auto rebuilt = Bootstrap();
+      if (rebuilt.ok()) continue;
+      SetLink(false, rebuilt.error().message());
+    }
+    MutexLock lock(mutex_);
+    if (!stopping_) changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + retry);
+    retry = std::min<milliseconds>(retry * 2, kLastRetry);
+  }
+}
+
+Result<void> ReplicaFeed::Bootstrap() {
+  const std::string fresh = options_.directory + ".new";
+  const std::string old = options_.directory + ".old";
+  std::error_code error;
+  std::filesystem::remove_all(fresh, error);
+  SnapshotPosition at;
+  {
+    const auto replica = QUADFS_TRY(OpenRows(fresh));
+    at = QUADFS_TRY(ReceiveSnapshot(hub_, cluster_, *replica->store, Deadline::After(kBootstrapLimit)));
+    auto written = replica->store->Write({{MetaKey(kPositionName), EncodePosition(at.position, at.chain)}}, true);
+    if (!written.ok()) return written;
+  }
+  // The rows in use go when the last reader has left them; their files are moved aside at once.
+  std::filesystem::remove_all(old, error);
+  std::filesystem::rename(options_.directory, old, error);
+  if (!error) std::filesystem::rename(fresh, options_.directory, error);
+  if (error) return Error(ErrorCode::kIo, options_.directory + ": " + error.message());
+  auto replica = QUADFS_TRY(OpenRows(options_.directory));
+  replica->view->SetPosition(SequenceNumber(at.position));
+  view_.Exchange(std::move(replica));
+  std::filesystem::remove_all(old, error);
+  totals_.Clear();
+  position_ = at.position;
+  chain_ = at.chain;
+  {
+    MutexLock lock(mutex_);
+    applied_ = position_;
+    ++history_;
+    ready_ = true;
+    changed_.NotifyAll();
+  }
+  on_rebuilt_();
+  changes_.Post([](ChangeListener& listener) { listener.OnReset(); });
+  return {};
+}
+
+Result<void> ReplicaFeed::OnFrame(uint8_t type, const std::string& payload) {
+  switch (static_cast<FrameType>(type)) {
+    case FrameType::kEntries: return Apply(payload);
+    case FrameType::kHeartbeat: {
+      wire::Heartbeat beat;
+      if (!beat.ParseFromString(payload)) return Error(ErrorCode::kCorruption, "a heartbeat cannot be read");
+      SetLink(true, "");
+      MutexLock lock(mutex_);
+      main_connected_ = beat.main_connected();
+      main_heard_ = std::chrono::steady_clock::now() - milliseconds(beat.main_silent_ms());
+      return {};
+    }
+    case FrameType::kMessage: {
+      wire::SideMessage side;
+      if (!side.ParseFromString(payload)) return Error(ErrorCode::kCorruption, "a message cannot be read");
+      Message message{side.kind(), CampusId(side.campus()), NodeId(side.node()), side.payload()};
+      changes_.Post([message](ChangeListener& listener) { listener.OnMessage(message); });
+      return {};
+    }
+    default: return {};
+  }
+}
+
+Result<void> ReplicaFeed::Apply(const std::string& payload) {
+  wire::EntryBatch batch;
+  if (!batch.ParseFromString(payload)) return Error(ErrorCode::kCorruption, "entries cannot be read");
+  const auto replica = view_.Current();
+  RowStore& store = *replica->store;
+  std::vector<Change> changes;
+  std::vector<uint64_t> committed;
+  StateWriter state(store, totals_);
+  uint64_t position = position_;
+  Checksum chain = chain_;
+  for (const std::string& bytes : batch.entries()) {
+    const LogEntry entry = QUADFS_TRY(DecodeLogEntry(bytes));
+    if (entry.sequence.value != position + 1) return Error(ErrorCode::kStale, "the hub's log has a gap");
+    Change change = QUADFS_TRY(DescribeChange(state, entry.rows));
+    change.view = entry.sequence;
+    change.origin = entry.node;
+    change.own = entry.node == options_.node && entry.node && entry.campus == options_.campus;
+    if (change.own && entry.verdict != 0) {
+      committed.push_back(entry.node_op);
+      // An answer that changes what we showed is news to our own kernel too.
+      if (entry.campus_op != 0) change.own = false;
+    }
+    if (auto set = state.SetAll(entry.rows); !set.ok()) {
+      totals_.Clear();
+      return set;
+    }
+    changes.push_back(std::move(change));
+    position = entry.sequence.value;
+    chain = ChainChecksum(chain, std::as_bytes(std::span(bytes)));
+  }
+  auto rows = state.Take();
+  rows.push_back({MetaKey(kPositionName), EncodePosition(position, chain)});
+  if (auto written = store.Write(rows, false); !written.ok()) {
+    totals_.Clear();
+    return written;
+  }
+  position_ = position;
+  chain_ = chain;
+  replica->view->SetPosition(SequenceNumber(position));
+  for (const uint64_t node_op : committed) on_committed_(node_op);
+  for (Change& change : changes) changes_.PostChange(std::move(change));
+  MutexLock lock(mutex_);
+  applied_ = position;
+  ready_ = true;
+  changed_.NotifyAll();
+  return {};
+}
+
+}  // namespace quadfs::metadata
