@@ -175,8 +175,9 @@ Result<void> BlockCacheImpl::Recover() {
     if (!found.named.empty()) core_.next_slot = std::max(core_.next_slot, found.named.back() + 1);
     core_.slot_limit = core_.next_slot;
   }
-  core_.syncer = std::make_unique<Syncer>(core_.options.sync_interval, core_.options.sync_blocks,
-                                          [this] { Tick(); });
+  core_.syncer = std::make_unique<Syncer>(
+      core_.options.sync_interval, core_.options.sync_blocks,
+      [this] { return !core_.options.sync_data && core_.files.SyncAll(); }, [this] { Tick(); });
   // What the killed predecessor had in the page cache still has to reach the disk.
   for (const RowKey& key :
        core_.table.WithFlags(ObjectRow::kUnsynced | ObjectRow::kPartialDirty)) {

@@ -54,13 +54,13 @@ class CachedObject final : public CacheObject, public std::enable_shared_from_th
   // For the cache and its syncer.
   bool Matches(uint64_t size_bytes, const Checksum& root) const;
   Result<void> SetPinned(bool pinned);
-  /// Starts write-out without waiting.
-  void StartWriting();
-  /// fdatasync, then lets the row claim what was present before it.
-  void PersistProgress();
+  /// The syncer's two steps, on its thread: remembers what is present and starts its write-out; then
+  /// fdatasync, unless `synced` all since, and the row may claim what was remembered.
+  void BeginPersist();
+  void FinishPersist(bool synced);
   /// Reads how much disk a dirty file takes.
   void RefreshBytes();
-  /// Has the syncer call PersistProgress soon; `blocks`: how much is new.
+  /// Has the syncer persist it soon; `blocks`: how much is new.
   void Queue(uint64_t blocks);
   /// Writes the row under its key. The caller holds the row lock.
   Result<void> PutRow();
@@ -111,6 +111,15 @@ class CachedObject final : public CacheObject, public std::enable_shared_from_th
   bool detached_ QUADFS_GUARDED_BY(mutex_) = false;
   bool queued_ QUADFS_GUARDED_BY(mutex_) = false;
   bool sync_failed_ QUADFS_GUARDED_BY(mutex_) = false;
+  /// What an fdatasync that begins now makes durable.
+  struct Snapshot {
+    BlockBitmap present;
+    uint64_t drops = 0, seals = 0;
+  };
+  Snapshot TakeSnapshot() const QUADFS_REQUIRES(mutex_) { return {present_, drops_, seals_}; }
+  /// After it: whether nothing came between that makes it void.
+  bool Claim(Snapshot snapshot) QUADFS_REQUIRES(mutex_);
+  Snapshot persisting_ QUADFS_GUARDED_BY(mutex_);  ///< The syncer's.
   uint32_t fills_ QUADFS_GUARDED_BY(mutex_) = 0;   ///< StoreBlocks of the clean state under way.
   uint64_t drops_ QUADFS_GUARDED_BY(mutex_) = 0;   ///< Counts what makes an older sync void.
   uint64_t seals_ QUADFS_GUARDED_BY(mutex_) = 0;

@@ -98,82 +98,79 @@ Result<void> CachedObject::MarkSaved() {
   return ChangeFlags(0, Flag::kUnsaved);
 }
 
-void CachedObject::StartWriting() {
+bool CachedObject::Claim(Snapshot snapshot) {
+  if (snapshot.drops != drops_ || snapshot.seals != seals_) return false;
+  snapshot.present &= present_;
+  durable_ |= snapshot.present;
+  written_ -= snapshot.present;
+  row_.flags &= static_cast<uint8_t>(~Flag::kUnsynced);
+  if (row_.Has(Flag::kPartialDirty) && complete_ && written_.count() == 0) {
+    row_.flags &= static_cast<uint8_t>(~Flag::kPartialDirty);
+  }
+  return true;
+}
+
+void CachedObject::BeginPersist() {
+  {
+    MutexLock lock(mutex_);
+    queued_ = false;
+    persisting_ = TakeSnapshot();
+    if (detached_) return;
+  }
   if (const auto file = File(); file.ok()) {
     ::sync_file_range(*file, 0, 0, SYNC_FILE_RANGE_WRITE);
   }
 }
 
-void CachedObject::PersistProgress() {
-  BlockBitmap before;
-  uint64_t drops = 0;
-  uint64_t seals = 0;
+void CachedObject::FinishPersist(bool synced) {
   {
     MutexLock lock(mutex_);
-    queued_ = false;
     if (detached_) return;
-    before = present_;
-    drops = drops_;
-    seals = seals_;
   }
-  const auto file = File();
-  auto synced = file.ok() ? core_.SyncData(*file) : Result<void>(file.error());
-  if (!synced.ok()) {
-    core_.health.Report(synced.error());
-    MutexLock lock(mutex_);
-    if (row_.Has(Flag::kDirty) || row_.Has(Flag::kSealed)) {
-      sync_failed_ = true;
+  if (!synced) {
+    const auto file = File();
+    auto done = file.ok() ? core_.SyncData(*file) : Result<void>(file.error());
+    if (!done.ok()) {
+      core_.health.Report(done.error());
+      MutexLock lock(mutex_);
+      if (row_.Has(Flag::kDirty) || row_.Has(Flag::kSealed)) {
+        sync_failed_ = true;
+        return;
+      }
+      // Nobody knows what is on the disk: these blocks are fetched again.
+      core_.table.Refund(entry_, (present_.count() - durable_.count()) * kBlockBytes);
+      present_ = durable_;
+      complete_ = complete_ && present_.All();
+      ++drops_;
       return;
     }
-    // Nobody knows what is on the disk: these blocks are fetched again.
-    core_.table.Refund(entry_, (present_.count() - durable_.count()) * kBlockBytes);
-    present_ = durable_;
-    complete_ = complete_ && present_.All();
-    ++drops_;
-    return;
   }
-  bool again = false;
+  bool claimed = false;
   {
     MutexLock row(core_.rows.For(id().inode));
     {
       MutexLock lock(mutex_);
       if (detached_) return;
-      again = drops != drops_ || seals != seals_;
-      if (!again) {
-        before &= present_;
-        durable_ |= before;
-        written_ -= before;
-        row_.flags &= static_cast<uint8_t>(~Flag::kUnsynced);
-        if (row_.Has(Flag::kPartialDirty) && complete_ && written_.count() == 0) {
-          row_.flags &= static_cast<uint8_t>(~Flag::kPartialDirty);
-        }
-      }
+      claimed = Claim(std::exchange(persisting_, {}));
     }
     if (auto put = PutRow(); !put.ok()) core_.health.Report(put.error());
   }
-  if (again) Queue(1);
+  if (!claimed) Queue(1);
 }
 
 Result<void> CachedObject::Sync() {
+  Snapshot before;
+  bool name_durable = false;
   {
     MutexLock lock(mutex_);
     if (sync_failed_) {
       return Error(ErrorCode::kIo, "an earlier sync of " + core_.files.PathOf(slot_) +
                                        " failed: what it held may be lost");
     }
-  }
-  const int file = QUADFS_TRY(File());
-  BlockBitmap before;
-  uint64_t drops = 0;
-  uint64_t seals = 0;
-  bool name_durable = false;
-  {
-    MutexLock lock(mutex_);
-    before = present_;
-    drops = drops_;
-    seals = seals_;
+    before = TakeSnapshot();
     name_durable = name_durable_;
   }
+  const int file = QUADFS_TRY(File());
   auto synced = core_.SyncData(file);
   if (synced.ok() && !name_durable) synced = core_.files.SyncDirectoryOf(slot_);
   if (!synced.ok()) {
@@ -192,13 +189,9 @@ Result<void> CachedObject::Sync() {
       if (detached_) return {};
       const uint8_t flags = row_.flags;
       const uint64_t claims = durable_.count() + written_.count();
-      if (drops == drops_ && seals == seals_) {
-        before &= present_;
-        durable_ |= before;
-        written_ -= before;
-        row_.flags &= static_cast<uint8_t>(~Flag::kUnsynced);
-      }
-      put_row = !row_exists_ || flags != row_.flags || claims != durable_.count() + written_.count();
+      Claim(std::move(before));
+      put_row =
+          !row_exists_ || flags != row_.flags || claims != durable_.count() + written_.count();
     }
     if (put_row) QUADFS_TRY(PutRow());
     MutexLock lock(mutex_);

@@ -43,7 +43,7 @@ SlotFiles::SlotFiles(SlotFiles&& other) noexcept = default;
 
 std::string SlotFiles::NameOf(uint64_t slot) {
   char name[32];
-  std::snprintf(name, sizeof name, "%02x/%016llx", static_cast<unsigned>(slot & 0xFF),
+  std::snprintf(name, sizeof name, "%02x/%016llx", static_cast<unsigned>(DirectoryOf(slot)),
                 static_cast<unsigned long long>(slot));  // NOLINT: printf has no uint64_t
   return name;
 }
@@ -94,7 +94,7 @@ Result<UniqueFd> SlotFiles::OpenSlot(uint64_t slot) const {
 void SlotFiles::Remove(uint64_t slot) const { ::unlinkat(slots_.get(), NameOf(slot).c_str(), 0); }
 
 Result<void> SlotFiles::SyncDirectoryOf(uint64_t slot) const {
-  const UniqueFd fd(::openat(slots_.get(), Subdirectory(static_cast<int>(slot & 0xFF)).c_str(),
+  const UniqueFd fd(::openat(slots_.get(), Subdirectory(DirectoryOf(slot)).c_str(),
                              O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd || ::fsync(fd.get()) != 0) return ErrorFromErrno(errno, "sync of a cache directory");
   return {};
@@ -134,6 +134,8 @@ Result<std::vector<uint64_t>> SlotFiles::List() const {
 std::string SlotFiles::PathOf(uint64_t slot) const {
   return directory_ + "/slots/" + NameOf(slot);
 }
+
+bool SlotFiles::SyncAll() const { return ::syncfs(slots_.get()) == 0; }
 
 uint64_t SlotFiles::FreeBytes() const {
   struct statvfs status {};

@@ -1,15 +1,14 @@
 #include "cache/syncer.h"
 
-#include <fcntl.h>
-
 #include "cache/cached_object.h"
 
 namespace quadfs::cache {
 
 Syncer::Syncer(std::chrono::milliseconds interval, uint64_t batch_blocks,
-               std::function<void()> tick)
+               std::function<bool()> sync_all, std::function<void()> tick)
     : interval_(interval),
       batch_blocks_(batch_blocks),
+      sync_all_(std::move(sync_all)),
       tick_(std::move(tick)),
       next_tick_(std::chrono::steady_clock::now() + kTickInterval),
       thread_([this] { Run(); }) {}
@@ -59,6 +58,16 @@ bool Syncer::WaitForWork() {
   return true;
 }
 
+void Syncer::Persist(std::vector<std::shared_ptr<CachedObject>>& batch) const {
+  // All writes start before the first wait, so that one journal commit serves several files.
+  for (const auto& object : batch) object->BeginPersist();
+  const bool synced = batch.size() >= kManyObjects && sync_all_();
+  for (auto& object : batch) {
+    object->FinishPersist(synced);
+    object.reset();
+  }
+}
+
 void Syncer::Run() {
   for (;;) {
     const bool batch_due = WaitForWork();
@@ -73,12 +82,7 @@ void Syncer::Run() {
       urgent_ = false;
       stop = stop_;
     }
-    // All writes start before the first wait, so that one journal commit serves the whole batch.
-    for (const auto& object : batch) object->StartWriting();
-    for (auto& object : batch) {
-      object->PersistProgress();
-      object.reset();
-    }
+    Persist(batch);
     if (batch_due) {
       MutexLock lock(mutex_);
       finished_ = last;

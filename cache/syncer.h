@@ -18,7 +18,9 @@ class CachedObject;
 /// Threads: every method may be called concurrently; `tick` runs on its thread.
 class Syncer {
  public:
-  Syncer(std::chrono::milliseconds interval, uint64_t batch_blocks, std::function<void()> tick);
+  /// `sync_all`: makes the whole disk durable at once, or returns false.
+  Syncer(std::chrono::milliseconds interval, uint64_t batch_blocks, std::function<bool()> sync_all,
+         std::function<void()> tick);
   ~Syncer();  ///< Works off what waits.
 
   /// `blocks`: weight of what is new. Waits when very much waits already; call with no lock held.
@@ -29,13 +31,16 @@ class Syncer {
  private:
   static constexpr size_t kUrgentObjects = 512;  ///< A batch starts at once.
   static constexpr size_t kMostObjects = 4096;   ///< Enqueue waits: bounds memory and descriptors.
+  static constexpr size_t kManyObjects = 32;     ///< From here one sync of all beats one for each.
   static constexpr std::chrono::seconds kTickInterval{1};
 
   void Run();
   bool WaitForWork();
+  void Persist(std::vector<std::shared_ptr<CachedObject>>& batch) const;
 
   const std::chrono::milliseconds interval_;
   const uint64_t batch_blocks_;
+  const std::function<bool()> sync_all_;
   const std::function<void()> tick_;
   Mutex mutex_;
   CondVar work_, done_;

@@ -310,7 +310,7 @@ TEST_F(CrashTest, FilesWithoutRowsAndRowsWithoutFilesGo) {
   }
   cache_.reset();
   std::filesystem::remove(gone);
-  const std::string orphan = options_.directory + "/slots/77/0000000000000f77";
+  const std::string orphan = options_.directory + "/slots/03/0000000000000f77";
   test::WriteWhole(orphan, content);
   Open();
   EXPECT_THAT(cache_->Find(Id(1)), IsError(ErrorCode::kNotFound));
