@@ -20,14 +20,16 @@ enum ExitStatus : int {
 
 /// Options of every command.
 struct Common {
-  std::string config = daemon::kDefaultConfigPath;  ///< File, or a directory with quadfs.toml in it.
-  std::string state_dir, run_dir;                   ///< Empty: as the configuration says.
+  std::string config =
+      daemon::kDefaultConfigPath;  ///< File, or a directory with quadfs.toml in it.
+  std::string state_dir, run_dir;  ///< Empty: as the configuration says.
   bool json = false;
 };
 
 struct InitOptions {
   bool single = false;
-  std::string cluster = "quadfs", campus = "main", listen, store = "/srv/quadfs", cache, cache_bytes;
+  std::string cluster = "quadfs", campus = "main", listen, store = "/srv/quadfs", cache,
+              cache_bytes;
   std::vector<std::string> advertise;
   std::string mount, node_name;
 };
@@ -37,7 +39,7 @@ struct TokenOptions {
 struct JoinOptions {
   std::vector<std::string> hubs, advertise;
   std::string token_file, listen, store, cache, cache_bytes, mount = "/grid", store_path, name,
-      when_cut, timeout = "30s";
+                                                             when_cut, timeout = "30s";
 };
 struct MountOptions {
   std::string options, timeout = "60s";

@@ -30,7 +30,8 @@ Result<UniqueFd> Connect(const std::string& path) {
   }
   path.copy(address.sun_path, path.size());
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  if (!fd ||
+      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     if (errno == EACCES || errno == EPERM) return ErrorFromErrno(errno, path);
     return Error(ErrorCode::kUnavailable,
                  "quadfsd does not run here (nobody listens on " + path +
@@ -55,7 +56,8 @@ Result<Json> AskDaemon(const std::string& socket_path, const Json& request,
   std::string chunk(65536, '\0');
   for (;;) {
     for (size_t end = buffer.find('\n'); end != std::string::npos; end = buffer.find('\n')) {
-      const Json json = Json::parse(buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(end), nullptr, false);
+      const Json json =
+          Json::parse(buffer.begin(), buffer.begin() + static_cast<ptrdiff_t>(end), nullptr, false);
       buffer.erase(0, end + 1);
       if (!json.is_object()) return Error(ErrorCode::kUnknown, "quadfsd answers what is not JSON");
       if (json.contains("progress")) {
@@ -65,7 +67,8 @@ Result<Json> AskDaemon(const std::string& socket_path, const Json& request,
       if (!json.contains("error")) return json;
       return Error(CodeByName(json.value("code", "")), json.value("error", "unknown"));
     }
-    if (buffer.size() > kMaxAnswerBytes) return Error(ErrorCode::kTooLarge, "quadfsd's answer is too long");
+    if (buffer.size() > kMaxAnswerBytes)
+      return Error(ErrorCode::kTooLarge, "quadfsd's answer is too long");
     const ssize_t count = ::recv(fd.get(), chunk.data(), chunk.size(), 0);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return Error(ErrorCode::kUnavailable, "quadfsd ended before it answered");

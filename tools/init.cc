@@ -12,16 +12,16 @@ namespace {
 
 constexpr std::chrono::hours kHubValidity{24 * 3650};
 
-std::string PortOf(const std::string& address) {
-  return address.substr(address.rfind(':') + 1);
-}
+std::string PortOf(const std::string& address) { return address.substr(address.rfind(':') + 1); }
 
 Result<daemon::Config> Wanted(const Common& common, const InitOptions& options) {
   daemon::Config config = BaseConfig(common.config, common.state_dir, common.run_dir);
   config.campus = options.campus;
   config.cluster = RandomHex(8);
   daemon::Config::Hub& hub = config.hub.emplace();
-  hub.listen = !options.listen.empty() ? options.listen : options.single ? "127.0.0.1:7440" : "0.0.0.0:7440";
+  hub.listen = !options.listen.empty() ? options.listen
+               : options.single        ? "127.0.0.1:7440"
+                                       : "0.0.0.0:7440";
   if (!daemon::IsHostPort(hub.listen, /*allow_zero=*/false)) {
     return Error(ErrorCode::kInvalidArgument, "--listen " + hub.listen + "; allowed: host:port");
   }
@@ -66,7 +66,8 @@ Result<void> MakeCertificates(const daemon::Config& config) {
 
 Result<daemon::Config> Init(const Common& common, const InitOptions& options) {
   if (FileExists(common.config)) {
-    return Error(ErrorCode::kExists, common.config + " is there already; this machine belongs to a cluster");
+    return Error(ErrorCode::kExists,
+                 common.config + " is there already; this machine belongs to a cluster");
   }
   const daemon::Config config = QUADFS_TRY(Wanted(common, options));
   // The whole file is checked before anything is made.
@@ -96,8 +97,9 @@ int RunInit(const Common& common, const InitOptions& options) {
                  {"config", config->path},
                  {"store", config->hub->store},
                  {"listen", config->hub->listen}},
-                "cluster " + options.cluster + " (" + config->cluster + ") made, campus " + config->campus +
-                    ", archive " + config->hub->store + "\nwrote " + config->path + "; now: " + start);
+                "cluster " + options.cluster + " (" + config->cluster + ") made, campus " +
+                    config->campus + ", archive " + config->hub->store + "\nwrote " + config->path +
+                    "; now: " + start);
 }
 
 }  // namespace quadfs::tools

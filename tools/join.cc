@@ -24,10 +24,12 @@ constexpr size_t kMaxTokenBytes = size_t{64} << 10;
 Result<std::string> ReadToken(const JoinOptions& options) {
   if (!options.token_file.empty()) {
     struct stat status {};
-    if (::stat(options.token_file.c_str(), &status) != 0) return ErrorFromErrno(errno, options.token_file);
+    if (::stat(options.token_file.c_str(), &status) != 0)
+      return ErrorFromErrno(errno, options.token_file);
     if ((status.st_mode & 0077U) != 0) {
-      return Error(ErrorCode::kInvalidArgument, options.token_file +
-                                                    " can be read by others; run: chmod 600 " + options.token_file);
+      return Error(
+          ErrorCode::kInvalidArgument,
+          options.token_file + " can be read by others; run: chmod 600 " + options.token_file);
     }
     return LoadFile(options.token_file);
   }
@@ -45,29 +47,35 @@ Result<daemon::Config> Wanted(const Common& common, const JoinOptions& options,
   daemon::Config config = BaseConfig(common.config, common.state_dir, common.run_dir);
   if (FileExists(common.config)) {
     config = QUADFS_TRY(daemon::LoadConfig(common.config));
-    const bool can_add = !hub && config.hub && !config.node && config.campus == token.identity.campus_name &&
+    const bool can_add = !hub && config.hub && !config.node &&
+                         config.campus == token.identity.campus_name &&
                          config.cluster == token.identity.cluster;
     if (!can_add) {
-      return Error(ErrorCode::kExists, common.config + " is there already: this machine is a member of campus " +
-                                           config.campus);
+      return Error(
+          ErrorCode::kExists,
+          common.config + " is there already: this machine is a member of campus " + config.campus);
     }
   }
   config.cluster = token.identity.cluster;
   config.campus = token.identity.campus_name;
   uint64_t cache_bytes = 0;
-  if (!options.cache_bytes.empty()) cache_bytes = QUADFS_TRY(daemon::ParseBytes(options.cache_bytes));
+  if (!options.cache_bytes.empty())
+    cache_bytes = QUADFS_TRY(daemon::ParseBytes(options.cache_bytes));
   if (hub) {
     if (options.store.empty()) {
-      return Error(ErrorCode::kInvalidArgument, "this token is for a campus's hub: --store is needed");
+      return Error(ErrorCode::kInvalidArgument,
+                   "this token is for a campus's hub: --store is needed");
     }
     daemon::Config::Hub& section = config.hub.emplace();
     if (!options.listen.empty()) section.listen = options.listen;
     if (!daemon::IsHostPort(section.listen, false)) {
-      return Error(ErrorCode::kInvalidArgument, "--listen " + section.listen + "; allowed: host:port");
+      return Error(ErrorCode::kInvalidArgument,
+                   "--listen " + section.listen + "; allowed: host:port");
     }
     section.advertise = options.advertise;
     if (section.advertise.empty()) {
-      section.advertise.push_back(ShortHostName() + section.listen.substr(section.listen.rfind(':')));
+      section.advertise.push_back(ShortHostName() +
+                                  section.listen.substr(section.listen.rfind(':')));
     }
     section.store = options.store;
     if (!options.cache.empty()) section.cache = options.cache;
@@ -76,7 +84,8 @@ Result<daemon::Config> Wanted(const Common& common, const JoinOptions& options,
     return config;
   }
   if (!options.store.empty() || !options.listen.empty()) {
-    return Error(ErrorCode::kInvalidArgument, "this token is for a node: --store and --listen are a hub's");
+    return Error(ErrorCode::kInvalidArgument,
+                 "this token is for a node: --store and --listen are a hub's");
   }
   daemon::Config::Node& node = config.node.emplace();
   node.name = !token.identity.name.empty() ? token.identity.name
@@ -96,24 +105,28 @@ Result<daemon::Config> Wanted(const Common& common, const JoinOptions& options,
 Result<std::string> KeyAndRequest(const transport::TlsFiles& tls, const std::string& request_path) {
   if (FileExists(request_path) && FileExists(tls.key)) return LoadFile(request_path);
   std::error_code ignored;
-  std::filesystem::remove(tls.key, ignored);  // Of an attempt that ended before its request was kept.
+  std::filesystem::remove(tls.key,
+                          ignored);  // Of an attempt that ended before its request was kept.
   std::string csr = QUADFS_TRY(transport::MakeKeyAndRequest(tls.key));
   QUADFS_TRY(StoreFile(request_path, csr, 0600));
   return csr;
 }
 
 Result<daemon::EnrolAnswer> Enrol(const JoinOptions& options, const daemon::Config& config,
-                                  const daemon::JoinLineParts& line, const transport::JoinToken& token,
-                                  const std::string& csr, Deadline deadline) {
+                                  const daemon::JoinLineParts& line,
+                                  const transport::JoinToken& token, const std::string& csr,
+                                  Deadline deadline) {
   transport::Client::Options client;
   client.server_name = transport::HubDnsName(line.hub_campus, token.identity.cluster);
   client.addresses = options.hubs;
   const auto hub = QUADFS_TRY(transport::Client::Create(client, token.tls));
   daemon::EnrolRequest request;
   request.csr_pem = csr;
-  if (config.hub && token.wanted_role == transport::Role::kHub) request.addresses = config.hub->advertise;
+  if (config.hub && token.wanted_role == transport::Role::kHub)
+    request.addresses = config.hub->advertise;
   request.name = config.node ? config.node->name : config.campus;
-  const auto answer = QUADFS_TRY(hub->Call("POST", "/v1/enroll", daemon::Encode(request), deadline));
+  const auto answer =
+      QUADFS_TRY(hub->Call("POST", "/v1/enroll", daemon::Encode(request), deadline));
   return daemon::DecodeEnrolAnswer(answer.body);
 }
 
@@ -121,7 +134,8 @@ Result<void> Settle(daemon::Config& config, const transport::TlsFiles& tls,
                     const daemon::EnrolAnswer& answer) {
   QUADFS_TRY(StoreFile(tls.ca, answer.ca_pem, 0644));
   QUADFS_TRY(StoreFile(tls.certificate, answer.certificate_pem, 0644));
-  QUADFS_TRY(daemon::WriteCampusFile(config.campus_file(), {answer.cluster_name, answer.main_campus}));
+  QUADFS_TRY(
+      daemon::WriteCampusFile(config.campus_file(), {answer.cluster_name, answer.main_campus}));
   if (answer.identity.role == transport::Role::kHub) {
     config.hub->main = MergedAddresses(config.hub->main, answer.hub_addresses);
     QUADFS_TRY(daemon::MakeFolder(config.hub->store));
@@ -149,7 +163,8 @@ Result<daemon::Config> Join(const Common& common, const JoinOptions& options) {
   const std::string folder = state_dir + "/tls/joining";
   const auto token = QUADFS_TRY(transport::UnpackToken(line.token, folder));
   daemon::Config config = QUADFS_TRY(Wanted(common, options, token));
-  QUADFS_TRY(daemon::ParseConfig(daemon::WriteConfig(config), config.path));  // Before the token is used.
+  QUADFS_TRY(
+      daemon::ParseConfig(daemon::WriteConfig(config), config.path));  // Before the token is used.
 
   const transport::TlsFiles tls =
       token.wanted_role == transport::Role::kHub ? config.tls : config.node_tls();
@@ -170,15 +185,16 @@ int RunJoin(const Common& common, const JoinOptions& options) {
   const bool node = config->node.has_value();
   const std::string what = node ? "node " + config->node->name + " of campus " + config->campus
                                 : "campus " + config->campus;
-  return Finish(common,
-                {{"ok", true},
-                 {"cluster", config->cluster},
-                 {"campus", config->campus},
-                 {"name", node ? config->node->name : config->campus},
-                 {"config", config->path}},
-                "joined as " + what + "; wrote " + config->path + "; now: " +
-                    (config->path == daemon::kDefaultConfigPath ? "systemctl enable --now quadfsd"
-                                                                : "quadfsd --config " + config->path));
+  return Finish(
+      common,
+      {{"ok", true},
+       {"cluster", config->cluster},
+       {"campus", config->campus},
+       {"name", node ? config->node->name : config->campus},
+       {"config", config->path}},
+      "joined as " + what + "; wrote " + config->path + "; now: " +
+          (config->path == daemon::kDefaultConfigPath ? "systemctl enable --now quadfsd"
+                                                      : "quadfsd --config " + config->path));
 }
 
 }  // namespace quadfs::tools

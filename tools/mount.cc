@@ -13,7 +13,8 @@ int RunMount(const Common& common, const MountOptions& options) {
   if (!mounted.ok() && mounted.error().code() != ErrorCode::kExists) {
     return Report(common, "mount", mounted.error());
   }
-  return Finish(common, {{"ok", true}, {"mount", config->node->mount}}, config->node->mount + " is mounted");
+  return Finish(common, {{"ok", true}, {"mount", config->node->mount}},
+                config->node->mount + " is mounted");
 }
 
 }  // namespace quadfs::tools

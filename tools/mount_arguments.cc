@@ -11,8 +11,8 @@ namespace {
 
 /// For mount(8), fstab and systemd; the kernel does not know them.
 constexpr std::array<std::string_view, 14> kNotForTheKernel{
-    "_netdev", "nofail", "auto", "noauto", "user", "nouser", "users", "owner",
-    "group",   "defaults", "rw", "loud",   "silent", "nomand"};
+    "_netdev", "nofail", "auto",     "noauto", "user", "nouser", "users",
+    "owner",   "group",  "defaults", "rw",     "loud", "silent", "nomand"};
 
 Result<void> TakeOptions(const std::string& list, MountArguments& out) {
   for (size_t begin = 0; begin < list.size();) {
@@ -20,7 +20,9 @@ Result<void> TakeOptions(const std::string& list, MountArguments& out) {
     const std::string option = list.substr(begin, comma - begin);
     begin = comma + 1;
     if (option.empty() || option.starts_with("x-") || option.starts_with("comment=")) continue;
-    if (std::find(kNotForTheKernel.begin(), kNotForTheKernel.end(), option) != kNotForTheKernel.end()) continue;
+    if (std::find(kNotForTheKernel.begin(), kNotForTheKernel.end(), option) !=
+        kNotForTheKernel.end())
+      continue;
     if (option.starts_with("config=")) {
       out.config = option.substr(7);
     } else if (option.starts_with("timeout=")) {
@@ -57,7 +59,8 @@ Result<MountArguments> ParseMountArguments(const std::vector<std::string>& words
     }
   }
   if (names.size() != 2) {
-    return Error(ErrorCode::kInvalidArgument, "usage: mount.quadfs SOURCE TARGET [-sfnv] [-o OPTIONS]");
+    return Error(ErrorCode::kInvalidArgument,
+                 "usage: mount.quadfs SOURCE TARGET [-sfnv] [-o OPTIONS]");
   }
   out.target = names[1];
   while (out.target.size() > 1 && out.target.ends_with('/')) out.target.pop_back();

@@ -9,7 +9,8 @@
 
 namespace quadfs::tools {
 
-/// What mount(8) asks its helper for: mount.quadfs SOURCE TARGET [-sfnv] [-N NS] [-t TYPE] [-o OPTIONS].
+/// What mount(8) asks its helper for: mount.quadfs SOURCE TARGET [-sfnv] [-N NS] [-t TYPE] [-o
+/// OPTIONS].
 struct MountArguments {
   std::string target;
   std::string config = daemon::kDefaultConfigPath;

@@ -26,15 +26,16 @@ int main(int argc, char** argv) {
   if (::geteuid() != 0) return Fail(kUsage, "only root can do that");
   const auto config = quadfs::daemon::LoadConfig(arguments->config);
   if (!config.ok()) return Fail(kMountFailed, config.error().message());
-  if (!config->node) return Fail(kMountFailed, arguments->config + ": no [node]: nothing to mount here");
+  if (!config->node)
+    return Fail(kMountFailed, arguments->config + ": no [node]: nothing to mount here");
   if (config->node->mount != arguments->target) {
-    return Fail(kMountFailed, config->Complaint("node.mount", "is " + config->node->mount + ", not " +
-                                                                  arguments->target)
-                                  .message());
+    return Fail(
+        kMountFailed,
+        config->Complaint("node.mount", "is " + config->node->mount + ", not " + arguments->target)
+            .message());
   }
   if (arguments->fake) return 0;
-  const auto mounted =
-      quadfs::tools::MountTree(*config, arguments->options, arguments->timeout);
+  const auto mounted = quadfs::tools::MountTree(*config, arguments->options, arguments->timeout);
   if (mounted.ok()) return 0;
   const bool missing = mounted.error().code() == quadfs::ErrorCode::kNotFound;
   return Fail(missing ? kSystemError : kMountFailed, mounted.error().message());

@@ -41,8 +41,9 @@ Result<Json> AskAboutPaths(const Common& common, const char* verb, const PathsOp
   const std::string socket = QUADFS_TRY(SocketPath(common));
   ProgressBar bar(verb);
   return AskDaemon(socket, request, [&bar](const Json& progress) {
-    bar.Update(progress.value("done_bytes", uint64_t{0}), progress.value("total_bytes", uint64_t{0}),
-               progress.value("done_files", uint64_t{0}), progress.value("total_files", uint64_t{0}));
+    bar.Update(
+        progress.value("done_bytes", uint64_t{0}), progress.value("total_bytes", uint64_t{0}),
+        progress.value("done_files", uint64_t{0}), progress.value("total_files", uint64_t{0}));
   });
 }
 

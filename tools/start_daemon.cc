@@ -32,12 +32,14 @@ Result<std::string> FindDaemon() {
     const std::string path = folder + "/quadfsd";
     if (::access(path.c_str(), X_OK) == 0) return path;
   }
-  return Error(ErrorCode::kNotFound, "no quadfsd beside this program or in /usr/sbin; install it there");
+  return Error(ErrorCode::kNotFound,
+               "no quadfsd beside this program or in /usr/sbin; install it there");
 }
 
 std::string LogPath(const daemon::Config& config) {
   const daemon::Config usual;
-  return (config.state_dir == usual.state_dir ? "/var/log/quadfs" : config.state_dir) + "/quadfsd.log";
+  return (config.state_dir == usual.state_dir ? "/var/log/quadfs" : config.state_dir) +
+         "/quadfsd.log";
 }
 
 /// An abstract datagram socket: nothing to clean up.
@@ -49,9 +51,11 @@ class ReadySocket {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     ready.name_.copy(address.sun_path + 1, sizeof(address.sun_path) - 2);
-    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + ready.name_.size());
+    const auto size =
+        static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + ready.name_.size());
     ready.fd_.Reset(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (!ready.fd_ || ::bind(ready.fd_.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+    if (!ready.fd_ ||
+        ::bind(ready.fd_.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
       return ErrorFromErrno(errno, "notification socket");
     }
     return ready;
@@ -62,8 +66,8 @@ class ReadySocket {
   bool TakeReady() const {
     std::array<char, 4096> text{};
     const ssize_t count = ::recv(fd_.get(), text.data(), text.size(), MSG_DONTWAIT);
-    return count > 0 && ("\n" + std::string(text.data(), static_cast<size_t>(count)) + "\n").find("\nREADY=1\n") !=
-                            std::string::npos;
+    return count > 0 && ("\n" + std::string(text.data(), static_cast<size_t>(count)) + "\n")
+                                .find("\nREADY=1\n") != std::string::npos;
   }
 
  private:
@@ -96,7 +100,8 @@ Result<pid_t> Launch(const std::string& program, const daemon::Config& config,
   if (pid == 0) {
     ::setsid();
     ::setenv("NOTIFY_SOCKET", notify.c_str(), 1);
-    if (::chdir("/") != 0 || ::dup2(null.get(), 0) < 0 || ::dup2(log, 1) < 0 || ::dup2(log, 2) < 0) ::_exit(127);
+    if (::chdir("/") != 0 || ::dup2(null.get(), 0) < 0 || ::dup2(log, 1) < 0 || ::dup2(log, 2) < 0)
+      ::_exit(127);
     ::execv(arguments[0], arguments.data());
     ::_exit(127);
   }
@@ -119,7 +124,8 @@ Result<void> StartDaemon(const daemon::Config& config, const std::string& mount_
   const UniqueFd ended(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   while (!deadline.Passed()) {
     std::array<pollfd, 2> wait{{{ready.fd(), POLLIN, 0}, {ended.get(), POLLIN, 0}}};
-    ::poll(wait.data(), wait.size(), static_cast<int>(std::min<int64_t>(deadline.Left().count(), 1000)));
+    ::poll(wait.data(), wait.size(),
+           static_cast<int>(std::min<int64_t>(deadline.Left().count(), 1000)));
     if ((wait[0].revents & POLLIN) != 0 && ready.TakeReady()) return {};
     int status = 0;
     if (::waitpid(pid, &status, WNOHANG) == pid) {
@@ -132,7 +138,8 @@ Result<void> StartDaemon(const daemon::Config& config, const std::string& mount_
 
 Result<void> MountTree(const daemon::Config& config, const std::string& mount_options,
                        std::chrono::milliseconds timeout) {
-  if (!config.node) return config.Complaint("node", "is missing: this machine has no mount; run quadfs join");
+  if (!config.node)
+    return config.Complaint("node", "is missing: this machine has no mount; run quadfs join");
   const auto status = AskDaemon(config.socket_path(), {{"verb", "status"}});
   if (!status.ok()) {
     if (status.error().code() != ErrorCode::kUnavailable) return status.error();
@@ -141,7 +148,8 @@ Result<void> MountTree(const daemon::Config& config, const std::string& mount_op
   if (status->contains("mount") && (*status)["mount"].value("mounted", false)) {
     return Error(ErrorCode::kExists, config.node->mount + " is mounted already");
   }
-  const auto mounted = AskDaemon(config.socket_path(), {{"verb", "mount"}, {"options", mount_options}});
+  const auto mounted =
+      AskDaemon(config.socket_path(), {{"verb", "mount"}, {"options", mount_options}});
   if (!mounted.ok()) return mounted.error();
   return {};
 }

@@ -24,22 +24,25 @@ std::string Queue(const Json& part) {
   const Json queue = part.value("writeback", Json::object());
   const uint64_t queued = Number(queue, "queued");
   if (queued == 0) return "nothing queued";
-  return std::to_string(queued) + " files, " + daemon::FormatBytes(Number(queue, "queued_bytes")) + ", " +
-         daemon::FormatBytes(static_cast<uint64_t>(queue.value("bytes_per_second", 0.0))) + "/s" +
-         (queue.value("paused", false) ? ", paused" : "");
+  return std::to_string(queued) + " files, " + daemon::FormatBytes(Number(queue, "queued_bytes")) +
+         ", " + daemon::FormatBytes(static_cast<uint64_t>(queue.value("bytes_per_second", 0.0))) +
+         "/s" + (queue.value("paused", false) ? ", paused" : "");
 }
 
 std::string Describe(const Json& status) {
-  std::string text = "campus " + status.value("campus", "") + ", quadfsd " + status.value("version", "") +
+  std::string text = "campus " + status.value("campus", "") + ", quadfsd " +
+                     status.value("version", "") +
                      (status.value("ready", false) ? ", ready" : ", starting");
   if (status.contains("hub")) {
     const Json& hub = status["hub"];
-    text += "\nhub        " + hub.value("address", "") + (hub.value("primary", false) ? ", main's" : "") +
-            ", store " + hub.value("store", "");
-    text += "\n  main     " + std::string(hub.value("main_connected", false) ? "connected" : "NOT CONNECTED") +
-            ", " + std::to_string(Number(hub, "pending")) + " changes pending";
+    text += "\nhub        " + hub.value("address", "") +
+            (hub.value("primary", false) ? ", main's" : "") + ", store " + hub.value("store", "");
+    text += "\n  main     " +
+            std::string(hub.value("main_connected", false) ? "connected" : "NOT CONNECTED") + ", " +
+            std::to_string(Number(hub, "pending")) + " changes pending";
     size_t connected = 0;
-    for (const Json& peer : hub.value("peers", Json::array())) connected += peer.value("connected", false);
+    for (const Json& peer : hub.value("peers", Json::array()))
+      connected += peer.value("connected", false);
     text += "\n  members  " + std::to_string(connected) + " of " +
             std::to_string(hub.value("peers", Json::array()).size()) + " connected";
     text += "\n  cache    " + Cache(hub);
@@ -51,7 +54,8 @@ std::string Describe(const Json& status) {
     text += "\nnode       " + node.value("name", "") + " at " + mount.value("path", "") +
             (mount.value("mounted", false) ? "" : " (not mounted)") +
             (mount.value("passthrough", false) ? ", passthrough" : "");
-    text += "\n  hub      " + std::string(node.value("connected", false) ? "connected" : "NOT CONNECTED") +
+    text += "\n  hub      " +
+            std::string(node.value("connected", false) ? "connected" : "NOT CONNECTED") +
             ", main " + (node.value("main_connected", false) ? "connected" : "NOT CONNECTED");
     text += "\n  cache    " + Cache(node);
     text += "\n  sending  " + Queue(node);

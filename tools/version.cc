@@ -1,4 +1,5 @@
 #include "fs/daemon/version.h"
+
 #include "tools/answer.h"
 #include "tools/control_client.h"
 

@@ -96,8 +96,9 @@ void ReadTop(TomlTable& table, Config& config) {
 Result<void> CheckTogether(const Config& config) {
   if (!config.hub && !config.node) {
     return Error(ErrorCode::kInvalidArgument,
-                 config.path + ": neither [hub] nor [node]: this machine would do nothing; "
-                               "allowed: one of them or both");
+                 config.path +
+                     ": neither [hub] nor [node]: this machine would do nothing; "
+                     "allowed: one of them or both");
   }
   // The socket's address has 108 bytes.
   if (config.socket_path().size() > 100) {
@@ -113,7 +114,8 @@ Result<void> CheckTogether(const Config& config) {
 
 Error Config::Complaint(const std::string& key, const std::string& message) const {
   const auto line = line_of.find(key);
-  const std::string where = line == line_of.end() ? path : path + ":" + std::to_string(line->second);
+  const std::string where =
+      line == line_of.end() ? path : path + ":" + std::to_string(line->second);
   return {ErrorCode::kInvalidArgument, where + ": " + key + ": " + message};
 }
 
@@ -128,11 +130,13 @@ bool IsHostPort(std::string_view text, bool allow_zero) {
   if (colon == std::string_view::npos || colon == 0) return false;
   const std::string_view host = text.substr(0, colon);
   const std::string_view port = text.substr(colon + 1);
-  if (port.empty() || port.size() > 5 || port.find_first_not_of("0123456789") != port.npos) return false;
+  if (port.empty() || port.size() > 5 || port.find_first_not_of("0123456789") != port.npos)
+    return false;
   const int number = std::stoi(std::string(port));
   if (number > 65535 || (number == 0 && !allow_zero)) return false;
   if (host.starts_with('[')) {
-    return host.ends_with(']') && host.find_first_not_of("0123456789abcdefABCDEF:.[]%") == host.npos;
+    return host.ends_with(']') &&
+           host.find_first_not_of("0123456789abcdefABCDEF:.[]%") == host.npos;
   }
   return host.find_first_of(":/@ []") == std::string_view::npos;
 }
@@ -148,8 +152,8 @@ Result<Config> ParseConfig(std::string_view text, const std::string& path) {
     if (first) return *first;
   } catch (const toml::parse_error& error) {
     return Error(ErrorCode::kInvalidArgument,
-                 path + ":" + std::to_string(error.source().begin.line) + ": not TOML: " +
-                     std::string(error.description()));
+                 path + ":" + std::to_string(error.source().begin.line) +
+                     ": not TOML: " + std::string(error.description()));
   }
   if (auto checked = CheckTogether(config); !checked.ok()) return std::move(checked).error();
   return config;

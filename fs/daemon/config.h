@@ -32,9 +32,9 @@ struct Config {
     uint64_t cache_bytes = uint64_t{1} << 40;
     uint64_t free_floor_bytes = uint64_t{1} << 30;  ///< The disk keeps this much free.
     std::vector<std::string> hubs;                  ///< Addresses of the campus's hub.
-    std::string store_path;            ///< Where this node mounts the campus's store; or empty.
+    std::string store_path;  ///< Where this node mounts the campus's store; or empty.
     std::chrono::milliseconds deadline_ms{5000};  ///< Of what needs the network.
-    std::string when_cut = "fail";     ///< Then: "fail" with EIO, or "wait".
+    std::string when_cut = "fail";                ///< Then: "fail" with EIO, or "wait".
     bool allow_other = true;
     bool passthrough = true;
   };
@@ -52,8 +52,8 @@ struct Config {
   std::optional<Node> node;
   WriteBack writeback;
 
-  std::string path;                   ///< The file it came from.
-  std::map<std::string, int> line_of; ///< Key to line; absent: a default.
+  std::string path;                    ///< The file it came from.
+  std::map<std::string, int> line_of;  ///< Key to line; absent: a default.
 
   std::string socket_path() const { return run_dir + "/quadfsd.sock"; }
   std::string ca_dir() const { return state_dir + "/ca"; }

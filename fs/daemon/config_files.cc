@@ -41,7 +41,8 @@ Result<void> CheckFile(const Config& config, const std::string& key, const std::
     return config.Complaint(key, path + " cannot be read by this user; start as its owner or root");
   }
   if (secret && (status.st_mode & 0077U) != 0) {
-    return config.Complaint(key, path + " can be reached by others; allowed: mode 0600; run: chmod 600 " + path);
+    return config.Complaint(
+        key, path + " can be reached by others; allowed: mode 0600; run: chmod 600 " + path);
   }
   return {};
 }
@@ -83,10 +84,12 @@ Result<void> CheckFiles(const Config& config) {
   if (!checked.ok()) return checked;
   struct stat status {};
   if (config.hub && (::stat(config.hub->store.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))) {
-    return config.Complaint("hub.store", config.hub->store + " is not there; allowed: a directory (is it mounted?)");
+    return config.Complaint(
+        "hub.store", config.hub->store + " is not there; allowed: a directory (is it mounted?)");
   }
   if (config.node && ::stat(config.node->mount.c_str(), &status) != 0 && errno == ENOENT) {
-    return config.Complaint("node.mount", config.node->mount + " is not there; run: mkdir " + config.node->mount);
+    return config.Complaint("node.mount",
+                            config.node->mount + " is not there; run: mkdir " + config.node->mount);
   }
   return {};
 }
@@ -96,9 +99,11 @@ std::string WriteConfig(const Config& config) {
   std::ostringstream out;
   out << "# What this machine is. All keys: quadfs.toml(5).\n"
       << "cluster = " << Quoted(config.cluster) << "\ncampus = " << Quoted(config.campus) << "\n";
-  if (config.state_dir != defaults.state_dir) out << "state_dir = " << Quoted(config.state_dir) << "\n";
+  if (config.state_dir != defaults.state_dir)
+    out << "state_dir = " << Quoted(config.state_dir) << "\n";
   if (config.run_dir != defaults.run_dir) out << "run_dir = " << Quoted(config.run_dir) << "\n";
-  if (config.log_level != defaults.log_level) out << "log_level = " << Quoted(config.log_level) << "\n";
+  if (config.log_level != defaults.log_level)
+    out << "log_level = " << Quoted(config.log_level) << "\n";
   if (config.hub) {
     const Config::Hub& hub = *config.hub;
     out << "\n[hub]\nlisten = " << Quoted(hub.listen) << "\n";
@@ -116,7 +121,8 @@ std::string WriteConfig(const Config& config) {
         << "\nfree_floor_bytes = " << Quoted(ExactBytes(node.free_floor_bytes))
         << "\nhubs = " << Quoted(node.hubs) << "\n";
     if (!node.store_path.empty()) out << "store_path = " << Quoted(node.store_path) << "\n";
-    out << "deadline_ms = " << node.deadline_ms.count() << "\nwhen_cut = " << Quoted(node.when_cut) << "\n";
+    out << "deadline_ms = " << node.deadline_ms.count() << "\nwhen_cut = " << Quoted(node.when_cut)
+        << "\n";
     if (node.allow_other != standard.allow_other) out << "allow_other = false\n";
     if (node.passthrough != standard.passthrough) out << "passthrough = false\n";
   }

@@ -36,16 +36,17 @@ Deadline ControlCall::DeadlineOr(std::chrono::milliseconds standard) const {
   const auto found = request.find("timeout_ms");
   auto wait = standard;
   if (found != request.end() && found->is_number_unsigned()) {
-    wait = std::chrono::milliseconds(std::min<uint64_t>(found->get<uint64_t>(), static_cast<uint64_t>(kLongest.count())));
+    wait = std::chrono::milliseconds(
+        std::min<uint64_t>(found->get<uint64_t>(), static_cast<uint64_t>(kLongest.count())));
   }
   return Deadline::After(std::min(wait, kLongest));
 }
 
 const std::vector<ControlVerb>& ControlVerbs() {
   static const std::vector<ControlVerb> verbs{
-      {"status", false, RunStatus}, {"where", false, RunWhere},   {"prefetch", false, RunPrefetch},
-      {"sync", false, RunSync},     {"evict", false, RunEvict},   {"pin", false, RunPin},
-      {"unpin", false, RunUnpin},   {"token", true, RunToken},    {"mount", true, RunMount},
+      {"status", false, RunStatus}, {"where", false, RunWhere},    {"prefetch", false, RunPrefetch},
+      {"sync", false, RunSync},     {"evict", false, RunEvict},    {"pin", false, RunPin},
+      {"unpin", false, RunUnpin},   {"token", true, RunToken},     {"mount", true, RunMount},
       {"umount", true, RunUmount},  {"version", false, RunVersion}};
   return verbs;
 }

@@ -37,7 +37,8 @@ Result<std::string> DecodePath(std::string_view text) {
     }
     const int high = i + 2 < text.size() ? HexDigit(text[i + 1]) : -1;
     const int low = i + 2 < text.size() ? HexDigit(text[i + 2]) : -1;
-    if (high < 0 || low < 0) return Error(ErrorCode::kInvalidArgument, "a path with a broken % in it");
+    if (high < 0 || low < 0)
+      return Error(ErrorCode::kInvalidArgument, "a path with a broken % in it");
     path += static_cast<char>(high * 16 + low);
     i += 2;
   }

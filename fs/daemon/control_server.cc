@@ -94,7 +94,8 @@ class Session {
 
   bool Gone() {
     pollfd wait{fd_.get(), POLLRDHUP, 0};
-    if (::poll(&wait, 1, 0) > 0 && (wait.revents & (POLLHUP | POLLERR | POLLRDHUP)) != 0) gone_ = true;
+    if (::poll(&wait, 1, 0) > 0 && (wait.revents & (POLLHUP | POLLERR | POLLRDHUP)) != 0)
+      gone_ = true;
     return gone_;
   }
 
@@ -131,7 +132,9 @@ class SocketControlServer final : public ControlServer {
       {
         const MutexLock lock(mutex_);
         if (active_ >= kMaxConnections) {
-          Session(std::move(fd)).Write(R"({"error":"too many requests at once; try again","code":"busy"})" "\n");
+          Session(std::move(fd))
+              .Write(R"({"error":"too many requests at once; try again","code":"busy"})"
+                     "\n");
           continue;
         }
         ++active_;
@@ -156,7 +159,8 @@ class SocketControlServer final : public ControlServer {
       try {
         answer = Dispatch(session, request);
       } catch (const Json::exception& error) {
-        answer = Error(ErrorCode::kInvalidArgument, std::string("malformed request: ") + error.what());
+        answer =
+            Error(ErrorCode::kInvalidArgument, std::string("malformed request: ") + error.what());
       }
     }
     if (answer.ok()) {
@@ -208,7 +212,8 @@ Result<std::unique_ptr<ControlServer>> ControlServer::Start(const std::string& s
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return ErrorFromErrno(errno, "socket");
   if (::connect(fd.get(), generic, sizeof(address)) == 0) {
-    return Error(ErrorCode::kBusy, socket_path + ": another quadfsd listens there; give this one its own run_dir");
+    return Error(ErrorCode::kBusy,
+                 socket_path + ": another quadfsd listens there; give this one its own run_dir");
   }
   ::unlink(socket_path.c_str());
   fd.Reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

@@ -102,8 +102,9 @@ Result<JoinLineParts> SplitJoinLine(std::string_view line) {
   line = line.substr(begin, line.find_last_not_of(kSpace) - begin + 1);
   const size_t at = line.find('@');
   if (at == std::string_view::npos || at == 0 || line.find_first_of(kSpace) != line.npos) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "not a join token: it is one line, such as main@quadfs1:…, printed by quadfs token");
+    return Error(
+        ErrorCode::kInvalidArgument,
+        "not a join token: it is one line, such as main@quadfs1:…, printed by quadfs token");
   }
   return JoinLineParts{std::string(line.substr(0, at)), std::string(line.substr(at + 1))};
 }

@@ -76,8 +76,8 @@ class MainEnrolment final : public Enrolment {
     // A branch hub speaks for nodes of its own campus only.
     if (passed_on && (who.wanted_role != Role::kNode || who.campus != peer.campus)) {
       static_cast<void>(tokens_.Release(serial, wanted.csr_pem));
-      return Error(ErrorCode::kUnauthenticated, "the token is for campus " + who.campus_name +
-                                                    ", not for " + peer.campus_name);
+      return Error(ErrorCode::kUnauthenticated,
+                   "the token is for campus " + who.campus_name + ", not for " + peer.campus_name);
     }
     auto answer = Admit(who, wanted, request.deadline());
     if (!answer.ok()) {
@@ -87,7 +87,8 @@ class MainEnrolment final : public Enrolment {
     return Encode(*answer);
   }
 
-  Result<EnrolAnswer> Admit(const PeerIdentity& who, const EnrolRequest& wanted, Deadline deadline) {
+  Result<EnrolAnswer> Admit(const PeerIdentity& who, const EnrolRequest& wanted,
+                            Deadline deadline) {
     const bool hub = who.wanted_role == Role::kHub;
     metadata::Member member;
     member.campus = who.campus;
@@ -142,7 +143,8 @@ class MainEnrolment final : public Enrolment {
       known += (known.empty() ? "" : ", ") + member.name;
     }
     return Error(ErrorCode::kNotFound, "no campus " + name + "; known: " + known +
-                                           "; add it with quadfs token --role hub --campus " + name);
+                                           "; add it with quadfs token --role hub --campus " +
+                                           name);
   }
 
   Result<void> CheckNameFree(const PeerIdentity& who) const {

@@ -22,7 +22,8 @@ Result<void> Make(const std::string& path, mode_t last) {
   }
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return ErrorFromErrno(errno, path);
-  if (!S_ISDIR(status.st_mode)) return Error(ErrorCode::kNotDirectory, path + " is not a directory");
+  if (!S_ISDIR(status.st_mode))
+    return Error(ErrorCode::kNotDirectory, path + " is not a directory");
   return {};
 }
 
@@ -40,7 +41,8 @@ Result<UniqueFd> LockFile(const std::string& path) {
     const ssize_t count = ::pread(fd.get(), pid.data(), pid.size() - 1, 0);
     std::string who = count > 0 ? pid.data() : "unknown";
     who = who.substr(0, who.find('\n'));
-    return Error(ErrorCode::kBusy, "quadfsd runs here already (pid " + who + ", lock " + path + ")");
+    return Error(ErrorCode::kBusy,
+                 "quadfsd runs here already (pid " + who + ", lock " + path + ")");
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
   if (::ftruncate(fd.get(), 0) != 0 ||

@@ -21,9 +21,7 @@ class HubRole::Listener final : public metadata::ChangeListener {
   void OnMessage(const metadata::Message& message) override {
     if (fs::HubData* data = data_.load()) data->OnMessage(message);
   }
-  void OnLink(bool connected) override {
-    LogInfo(connected ? "main reached" : "main lost");
-  }
+  void OnLink(bool connected) override { LogInfo(connected ? "main reached" : "main lost"); }
 
  private:
   std::atomic<fs::HubData*> data_{nullptr};
@@ -34,7 +32,8 @@ HubRole::~HubRole() { Stop(); }
 
 Result<std::unique_ptr<HubRole>> HubRole::Start(const Config& config) {
   std::unique_ptr<HubRole> role(new HubRole());
-  if (auto opened = role->Open(config); !opened.ok()) return std::move(opened).error().Within("hub");
+  if (auto opened = role->Open(config); !opened.ok())
+    return std::move(opened).error().Within("hub");
   if (auto serving = role->Serve(config); !serving.ok()) {
     return std::move(serving).error().Within("hub");
   }
@@ -45,7 +44,8 @@ Result<void> HubRole::Open(const Config& config) {
   const transport::PeerIdentity self = QUADFS_TRY(transport::ReadIdentity(config.tls.certificate));
   if (self.role != transport::Role::kHub || self.campus_name != config.campus ||
       self.cluster != config.cluster) {
-    return config.Complaint("tls.certificate", config.tls.certificate + " is not the certificate of hub " +
+    return config.Complaint("tls.certificate", config.tls.certificate +
+                                                   " is not the certificate of hub " +
                                                    config.campus + " in cluster " + config.cluster);
   }
   const CampusFile known = QUADFS_TRY(ReadCampusFile(config.campus_file()));
@@ -105,8 +105,10 @@ Result<void> HubRole::Serve(const Config& config) {
   QUADFS_TRY(data_->Start());
   QUADFS_TRY(server_->Start());
   listen_ = config.hub->listen;
-  LogInfo("hub serves", {{"campus", config.campus}, {"address", address()},
-                         {"role", primary() ? "main" : "branch"}, {"store", config.hub->store}});
+  LogInfo("hub serves", {{"campus", config.campus},
+                         {"address", address()},
+                         {"role", primary() ? "main" : "branch"},
+                         {"store", config.hub->store}});
   return {};
 }
 

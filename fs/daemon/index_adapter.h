@@ -30,9 +30,9 @@ class IndexAdapter final : public cache::IndexStore {
     return store_.Write(batch);
   }
   Result<void> Sync() override { return store_.Sync(); }
-  Result<void> Scan(std::string_view prefix,
-                    const std::function<bool(std::string_view key, std::string_view value)>& row)
-      const override {
+  Result<void> Scan(
+      std::string_view prefix,
+      const std::function<bool(std::string_view key, std::string_view value)>& row) const override {
     return store_.Scan(family_, prefix, "", row);
   }
 

@@ -25,8 +25,8 @@ namespace quadfs::daemon {
 /// Threads: every method may be called concurrently, Stop once.
 class NodeRole {
  public:
-  /// Returns when the tree is mounted. Waits for the hub as long as `stop` is not asked for, if this
-  /// node has no replica yet. `local`: enrolment in this process, may be nullptr.
+  /// Returns when the tree is mounted. Waits for the hub as long as `stop` is not asked for, if
+  /// this node has no replica yet. `local`: enrolment in this process, may be nullptr.
   /// `mount_options`: as in fstab. `on_unmounted`: called when the mount has gone, from its thread.
   static Result<std::unique_ptr<NodeRole>> Start(const Config& config, Enrolment* local,
                                                  const std::string& mount_options,

@@ -1,4 +1,5 @@
-// quadfsd: one daemon, whose roles come from quadfs.toml. Here: arguments, signals, the order of life.
+// quadfsd: one daemon, whose roles come from quadfs.toml. Here: arguments, signals, the order of
+// life.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -86,7 +87,8 @@ class Life {
 
   void OnTerminate() {
     if (!stopping_) return Stop("asked to stop");
-    // Asked twice: what is not published stays dirty in the cache, and is published at the next start.
+    // Asked twice: what is not published stays dirty in the cache, and is published at the next
+    // start.
     LogWarn("stopping at once");
     if (!mount_.empty() && daemon_.node()) static_cast<void>(::umount2(mount_.c_str(), MNT_DETACH));
     std::_Exit(1);
@@ -127,7 +129,8 @@ class Life {
 
   const std::string mount_;
   const bool also_hub_;
-  std::atomic<bool> stopping_{false}, started_{false}, failed_{false}, unmounted_{false}, stopped_{false};
+  std::atomic<bool> stopping_{false}, started_{false}, failed_{false}, unmounted_{false},
+      stopped_{false};
   bool finished_ = false;
   int status_ = 0;
   Daemon daemon_;

@@ -16,7 +16,8 @@ void NotifyStatus(const std::string& status) { Send("STATUS=" + status); }
 void NotifyReloading() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  Send("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(now.tv_sec * 1'000'000 + now.tv_nsec / 1000));
+  Send("RELOADING=1\nMONOTONIC_USEC=" +
+       std::to_string(now.tv_sec * 1'000'000 + now.tv_nsec / 1000));
 }
 void NotifyStopping(const std::string& status) { Send("STOPPING=1\nSTATUS=" + status); }
 

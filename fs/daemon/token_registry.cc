@@ -30,7 +30,8 @@ Result<TokenRegistry::Row> TokenRegistry::Read(const std::string& serial) const 
   auto text = store_.Get(kFamily, serial);
   if (!text.ok()) {
     if (text.error().code() != ErrorCode::kNotFound) return std::move(text).error();
-    return Error(ErrorCode::kUnauthenticated, "this token was not issued here; ask for one at main");
+    return Error(ErrorCode::kUnauthenticated,
+                 "this token was not issued here; ask for one at main");
   }
   const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return Error(ErrorCode::kCorruption, "token " + serial + ": damaged row");

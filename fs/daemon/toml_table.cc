@@ -75,8 +75,9 @@ void TomlTable::Bytes(const char* key, uint64_t& out, uint64_t least) {
   }
   if (!good || bytes < least) {
     Complain(node, key,
-             Shown(*node) + " is not valid; allowed: a number of bytes or a string such as \"200MB\", "
-                            "\"1TiB\"" +
+             Shown(*node) +
+                 " is not valid; allowed: a number of bytes or a string such as \"200MB\", "
+                 "\"1TiB\"" +
                  (least > 0 ? ", at least " + ExactBytes(least) : ""));
     return;
   }
@@ -92,8 +93,9 @@ void TomlTable::Milliseconds(const char* key, std::chrono::milliseconds& out, in
     if (const auto parsed = ParseDuration(*text); parsed.ok()) value = parsed->count();
   }
   if (!value || *value < least || *value > most) {
-    Complain(node, key, Shown(*node) + " is not valid; allowed: " + std::to_string(least) + " to " +
-                            std::to_string(most) + " milliseconds, or a string such as \"5s\"");
+    Complain(node, key,
+             Shown(*node) + " is not valid; allowed: " + std::to_string(least) + " to " +
+                 std::to_string(most) + " milliseconds, or a string such as \"5s\"");
     return;
   }
   out = std::chrono::milliseconds(*value);

@@ -29,7 +29,11 @@ class TomlTable {
   /// `name`: "" at the top, else the table's. All references outlive the reader.
   TomlTable(const toml::table& table, std::string name, std::string file,
             std::map<std::string, int>& line_of, std::optional<Error>& first)
-      : table_(table), name_(std::move(name)), file_(std::move(file)), line_of_(line_of), first_(first) {}
+      : table_(table),
+        name_(std::move(name)),
+        file_(std::move(file)),
+        line_of_(line_of),
+        first_(first) {}
 
   void String(const char* key, std::string& out, const Check& check);
   void Strings(const char* key, std::vector<std::string>& out, const Check& check);

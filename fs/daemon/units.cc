@@ -65,7 +65,8 @@ bool ParseQuantity(std::string_view text, const std::array<Unit, kCount>& units,
     if (unit.name != text) continue;
     uint64_t scaled = 0;
     if (__builtin_mul_overflow(whole, unit.factor, &scaled)) return false;
-    const auto rest = static_cast<uint64_t>(std::llround(fraction * static_cast<double>(unit.factor)));
+    const auto rest =
+        static_cast<uint64_t>(std::llround(fraction * static_cast<double>(unit.factor)));
     return !__builtin_add_overflow(scaled, rest, &out);
   }
   return false;
@@ -82,9 +83,10 @@ std::string Printed(const char* format, double value, const char* unit) {
 Result<uint64_t> ParseBytes(std::string_view text) {
   uint64_t bytes = 0;
   if (ParseQuantity(text, kByteUnits, bytes)) return bytes;
-  return Error(ErrorCode::kInvalidArgument,
-               "'" + std::string(text) +
-                   "' is not a size; allowed: a number with B, KB, MB, GB, TB, KiB, MiB, GiB or TiB");
+  return Error(
+      ErrorCode::kInvalidArgument,
+      "'" + std::string(text) +
+          "' is not a size; allowed: a number with B, KB, MB, GB, TB, KiB, MiB, GiB or TiB");
 }
 
 Result<std::chrono::milliseconds> ParseDuration(std::string_view text) {
@@ -93,8 +95,9 @@ Result<std::chrono::milliseconds> ParseDuration(std::string_view text) {
   if (ParseQuantity(text, kTimeUnits, milliseconds) && milliseconds <= kCentury) {
     return std::chrono::milliseconds(milliseconds);
   }
-  return Error(ErrorCode::kInvalidArgument,
-               "'" + std::string(text) + "' is not a time; allowed: a number with ms, s, min, h or d");
+  return Error(
+      ErrorCode::kInvalidArgument,
+      "'" + std::string(text) + "' is not a time; allowed: a number with ms, s, min, h or d");
 }
 
 std::string FormatBytes(uint64_t bytes) {

@@ -33,8 +33,11 @@ Result<nlohmann::json> RunEvict(Daemon& daemon, ControlCall& call) {
       reason = done.error().message();
     }
   }
-  return nlohmann::json{{"files", files.size()}, {"evicted_files", evicted}, {"evicted_bytes", bytes},
-                        {"kept_files", kept},    {"kept_because", reason}};
+  return nlohmann::json{{"files", files.size()},
+                        {"evicted_files", evicted},
+                        {"evicted_bytes", bytes},
+                        {"kept_files", kept},
+                        {"kept_because", reason}};
 }
 
 }  // namespace quadfs::daemon

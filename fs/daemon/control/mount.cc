@@ -8,7 +8,8 @@ Result<nlohmann::json> RunMount(Daemon& daemon, ControlCall& call) {
   if (!node->mount()) {
     // Two that mount at once: the second finds it mounted, which is what it wanted.
     auto mounted = node->Mount(call.Word("options"));
-    if (!mounted.ok() && mounted.error().code() != ErrorCode::kBusy) return std::move(mounted).error();
+    if (!mounted.ok() && mounted.error().code() != ErrorCode::kBusy)
+      return std::move(mounted).error();
   }
   return nlohmann::json{{"mount", node->mount_point()}};
 }

@@ -1,4 +1,5 @@
-// quadfs pin: keeps a path's files in this node's cache, fetching what is missing in the background.
+// quadfs pin: keeps a path's files in this node's cache, fetching what is missing in the
+// background.
 #include "fs/daemon/control/tree.h"
 
 namespace quadfs::daemon {
@@ -16,7 +17,8 @@ Result<Json> SetPinned(Daemon& daemon, ControlCall& call, bool pinned) {
     if (call.cancelled()) return Error(ErrorCode::kCancelled, "cancelled");
     if (!file.generation) continue;  // Never had content: nothing to keep.
     const ObjectId id{file.inode, file.generation};
-    auto object = pinned ? node->cache().FindOrCreate(id, file.size, file.root) : node->cache().Find(id);
+    auto object =
+        pinned ? node->cache().FindOrCreate(id, file.size, file.root) : node->cache().Find(id);
     if (!object.ok()) {
       if (pinned) {
         ++failed;

@@ -115,7 +115,8 @@ class Prefetch {
     uint64_t before = 0;
     do {  // In steps, so that a stop is noticed and a large file may take its time.
       before = (*object)->present_bytes();
-      const auto step = Deadline::After(std::min<std::chrono::milliseconds>(kFileStep, deadline_.Left()));
+      const auto step =
+          Deadline::After(std::min<std::chrono::milliseconds>(kFileStep, deadline_.Left()));
       fetched = node_.data().fetcher().Complete(*object, fs::Fetcher::Priority::kPrefetch, step);
     } while (!fetched.ok() && fetched.error().code() == ErrorCode::kTimedOut && !stop_ &&
              !deadline_.Passed() && (*object)->present_bytes() > before);
@@ -144,8 +145,10 @@ class Prefetch {
     }
     Result<void> fetched;
     if (!missing.empty()) {
-      const auto step = Deadline::After(std::min<std::chrono::milliseconds>(kFileStep, deadline_.Left()));
-      fetched = node_.data().fetcher().CompleteBundle(missing, fs::Fetcher::Priority::kPrefetch, step);
+      const auto step =
+          Deadline::After(std::min<std::chrono::milliseconds>(kFileStep, deadline_.Left()));
+      fetched =
+          node_.data().fetcher().CompleteBundle(missing, fs::Fetcher::Priority::kPrefetch, step);
     }
     for (const cache::ObjectRef& object : all) {
       if (object->complete()) {
@@ -207,8 +210,9 @@ Result<nlohmann::json> RunPrefetch(Daemon& daemon, ControlCall& call) {
   json["files"] = files.size();
   if (!work.problem().empty()) json["problem"] = work.problem();
   if (work.failed_files() > 0) {
-    return Error(ErrorCode::kUnavailable, std::to_string(work.failed_files()) +
-                                              " files could not be brought here: " + work.problem());
+    return Error(ErrorCode::kUnavailable,
+                 std::to_string(work.failed_files()) +
+                     " files could not be brought here: " + work.problem());
   }
   if (!work.complete()) return Error(ErrorCode::kTimedOut, "not everything is here yet");
   return json;

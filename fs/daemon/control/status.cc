@@ -124,8 +124,8 @@ Json NodeJson(NodeRole& role, Json& problems) {
 Result<nlohmann::json> RunStatus(Daemon& daemon, ControlCall&) {
   const Config config = daemon.config();
   Json problems = Json::array();
-  Json json{{"version", kVersion},      {"pid", ::getpid()},       {"cluster", config.cluster},
-            {"campus", config.campus},  {"ready", daemon.ready()}, {"config", config.path},
+  Json json{{"version", kVersion},        {"pid", ::getpid()},       {"cluster", config.cluster},
+            {"campus", config.campus},    {"ready", daemon.ready()}, {"config", config.path},
             {"summary", daemon.Summary()}};
   bool connected = true;
   if (const auto hub = daemon.hub()) {

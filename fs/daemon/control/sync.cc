@@ -1,5 +1,5 @@
-// quadfs sync: publishes what is dirty below the paths (or on this node), and waits until every file
-// is as safe as asked.
+// quadfs sync: publishes what is dirty below the paths (or on this node), and waits until every
+// file is as safe as asked.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -85,9 +85,9 @@ class Waiting {
 
   /// Drops those that are safe enough; true when none is left.
   bool Check() {
-    left_.erase(std::remove_if(left_.begin(), left_.end(),
-                               [this](InodeId inode) { return Safe(inode); }),
-                left_.end());
+    left_.erase(
+        std::remove_if(left_.begin(), left_.end(), [this](InodeId inode) { return Safe(inode); }),
+        left_.end());
     return left_.empty();
   }
 
@@ -171,9 +171,10 @@ Result<nlohmann::json> RunSync(Daemon& daemon, ControlCall& call) {
     if (call.cancelled()) return Error(ErrorCode::kCancelled, "cancelled");
     if (deadline.Passed()) {
       const std::string problem = node->data().write_back().status().problem;
-      return Error(ErrorCode::kTimedOut,
-                   std::to_string(waiting.left()) + " files are not yet " + fs::SaveStateName(wanted) +
-                       ", first " + waiting.First() + (problem.empty() ? "" : "; " + problem));
+      return Error(ErrorCode::kTimedOut, std::to_string(waiting.left()) + " files are not yet " +
+                                             fs::SaveStateName(wanted) + ", first " +
+                                             waiting.First() +
+                                             (problem.empty() ? "" : "; " + problem));
     }
     if (std::chrono::steady_clock::now() - last_progress >= kProgressInterval) {
       last_progress = std::chrono::steady_clock::now();

@@ -24,7 +24,8 @@ Result<std::shared_ptr<NodeRole>> NeedNode(const Daemon& daemon) {
   auto node = daemon.node();
   if (node) return node;
   if (daemon.config().node) {
-    return Error(ErrorCode::kUnavailable, "the node is still starting; quadfs status says what it waits for");
+    return Error(ErrorCode::kUnavailable,
+                 "the node is still starting; quadfs status says what it waits for");
   }
   return Error(ErrorCode::kUnavailable, "this machine is a hub without a mount; ask on a node");
 }
@@ -67,7 +68,8 @@ Result<WalkResult> WalkFiles(const metadata::View& view, const metadata::Attribu
   std::vector<Level> levels;
   const auto enter = [&](const metadata::Attributes& directory) {
     if (directory.type != metadata::FileType::kDirectory) return;
-    if (metadata::MayAccess(directory, call.credentials, kReadAndSearch) && levels.size() < kMaxDepth) {
+    if (metadata::MayAccess(directory, call.credentials, kReadAndSearch) &&
+        levels.size() < kMaxDepth) {
       levels.push_back({directory, ""});
     } else {
       ++result.skipped_directories;

@@ -1,5 +1,6 @@
-#include "fs/daemon/control_call.h"
 #include "fs/daemon/version.h"
+
+#include "fs/daemon/control_call.h"
 
 namespace quadfs::daemon {
 

@@ -65,7 +65,8 @@ Result<Json> WhereIs(const Daemon& daemon, const Target& target) {
   if (node) {
     const std::string text = QUADFS_TRY(node->data().LocationsJson(attributes));
     json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) return Error(ErrorCode::kCorruption, "the locations are not a JSON object");
+    if (!json.is_object())
+      return Error(ErrorCode::kCorruption, "the locations are not a JSON object");
   } else {
     json = QUADFS_TRY(FromView(daemon.hub()->hub().view(), attributes));
   }
@@ -77,7 +78,8 @@ Result<Json> WhereIs(const Daemon& daemon, const Target& target) {
     if (node) {
       const auto mount = node->mount();
       const bool dirty = mount && mount->IsDirty(attributes.inode);
-      json["state"] = fs::SaveStateName(dirty ? fs::SaveState::kDirty : node->data().StateOf(attributes));
+      json["state"] =
+          fs::SaveStateName(dirty ? fs::SaveState::kDirty : node->data().StateOf(attributes));
       AddCached(*node, attributes, json);
     }
   } else if (attributes.type == metadata::FileType::kDirectory) {
