@@ -138,6 +138,7 @@ Result<void> WriteBackImpl::Enqueue(const ObjectId& object, bool sync) {
   {
     MutexLock lock(mutex_);
     if (stopping_) return Error(ErrorCode::kCancelled, "the write-back queue stops");
+    if (queue_.Contains(object)) return {};
     number = next_number_++;
   }
   // The row first: an entry whose row could not be written must not look durable.

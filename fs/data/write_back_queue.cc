@@ -1,5 +1,7 @@
 #include "fs/data/write_back_queue.h"
 
+#include <algorithm>
+
 namespace quadfs::fs {
 
 bool WriteBackQueue::Add(uint64_t number, const ObjectId& object, uint64_t size_bytes,
@@ -69,6 +71,14 @@ void WriteBackQueue::Remove(uint64_t number) {
 WriteBackQueue::Item* WriteBackQueue::Find(uint64_t number) {
   const auto found = items_.find(number);
   return found == items_.end() ? nullptr : &found->second;
+}
+
+bool WriteBackQueue::Contains(const ObjectId& object) const {
+  const auto found = by_inode_.find(object.inode);
+  return found != by_inode_.end() &&
+         std::any_of(found->second.begin(), found->second.end(), [&](uint64_t number) {
+           return items_.at(number).object == object;
+         });
 }
 
 bool WriteBackQueue::Holds(std::optional<InodeId> inode) const {

@@ -40,6 +40,7 @@ class WriteBackQueue {
   void Remove(uint64_t number);
 
   Item* Find(uint64_t number);
+  bool Contains(const ObjectId& object) const;
   bool Holds(std::optional<InodeId> inode) const;
   bool IsLarge(const Item& item) const { return item.size_bytes >= large_bytes_; }
   const std::map<uint64_t, Item>& items() const { return items_; }

@@ -28,6 +28,11 @@ class HubData {
     bool primary = false;
     uint64_t limit_bytes_per_second = 200'000'000;
   };
+  struct Status {
+    uint64_t mirror_waiting = 0;  ///< Inodes whose place in the store is behind the namespace.
+    uint64_t corrupt_blocks = 0;  ///< Found in store, cache or on the wire since start; never served.
+    std::string problem;          ///< Last one of the store, empty if well.
+  };
   /// `upstream`: main's hub; nullptr at main.
   static Result<std::unique_ptr<HubData>> Create(Options options, metadata::LocalStore& local,
                                                  cache::BlockCache& cache, cache::TreeStore& store,
@@ -45,6 +50,7 @@ class HubData {
 
   virtual WriteBack* write_back() = 0;  ///< nullptr at main.
   virtual Fetcher& fetcher() = 0;
+  virtual Status status() const = 0;
 };
 
 }  // namespace quadfs::fs
