@@ -101,8 +101,8 @@ Result<std::string> CertificateAuthority::Sign(const std::string& csr_pem, const
   const X509Ptr root = QUADFS_TRY(CertificateFromPem(certificate_pem_));
   const KeyPtr key = QUADFS_TRY(KeyFromPem(key_pem_));
   const auto now = std::chrono::system_clock::now();
-  const X509Ptr certificate = QUADFS_TRY(IssueCertificate(
-      root.get(), key.get(), subject_key, who, {now - kClockSlack, now + validity}));
+  const X509Ptr certificate = QUADFS_TRY(IssueCertificate(root.get(), key.get(), subject_key, who,
+                                                          {now - kClockSlack, now + validity}));
   return ToPem(certificate.get());
 }
 

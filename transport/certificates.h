@@ -21,8 +21,8 @@ class CertificateAuthority {
   const std::string& cluster() const { return cluster_; }
   const std::string& certificate_pem() const { return certificate_pem_; }
 
-  /// Signs the public key of `csr_pem` for `who` (everything but the key is taken from `who`, nothing
-  /// from the request). Returns the certificate as PEM.
+  /// Signs the public key of `csr_pem` for `who` (everything but the key is taken from `who`,
+  /// nothing from the request). Returns the certificate as PEM.
   Result<std::string> Sign(const std::string& csr_pem, const PeerIdentity& who,
                            std::chrono::seconds validity) const;
 

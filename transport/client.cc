@@ -25,21 +25,34 @@ class CurlClient final : public Client {
 
   Result<Answer> Call(const std::string& method, const std::string& target, std::string_view body,
                       Deadline deadline, const Headers& headers) override {
-    return Perform({.method = method, .target = target, .body = body, .deadline = deadline,
+    return Perform({.method = method,
+                    .target = target,
+                    .body = body,
+                    .deadline = deadline,
                     .headers = &headers});
   }
 
   Result<Answer> Download(const std::string& method, const std::string& target,
                           std::string_view body, Deadline deadline, const Sink& sink,
                           const Headers& headers) override {
-    return Perform({.method = method, .target = target, .body = body, .deadline = deadline,
-                    .headers = &headers, .sink = &sink, .stall = kStall});
+    return Perform({.method = method,
+                    .target = target,
+                    .body = body,
+                    .deadline = deadline,
+                    .headers = &headers,
+                    .sink = &sink,
+                    .stall = kStall});
   }
 
   Result<Answer> Upload(const std::string& target, uint64_t body_bytes, const Source& source,
                         Deadline deadline, const Headers& headers) override {
-    return Perform({.method = "PUT", .target = target, .body = {}, .deadline = deadline,
-                    .headers = &headers, .source = &source, .upload_bytes = body_bytes,
+    return Perform({.method = "PUT",
+                    .target = target,
+                    .body = {},
+                    .deadline = deadline,
+                    .headers = &headers,
+                    .source = &source,
+                    .upload_bytes = body_bytes,
                     .stall = kStall});
   }
 
@@ -130,8 +143,13 @@ Result<Answer> CurlClient::Perform(const TransferRequest& request) {
 
 Result<void> CurlClient::Follow(const std::string& target, std::chrono::milliseconds silence,
                                 std::stop_token stop, const Sink& sink, const Headers& headers) {
-  const TransferRequest request{.method = "GET", .target = target, .body = {}, .deadline = {},
-                                .headers = &headers, .sink = &sink, .stall = silence};
+  const TransferRequest request{.method = "GET",
+                                .target = target,
+                                .body = {},
+                                .deadline = {},
+                                .headers = &headers,
+                                .sink = &sink,
+                                .stall = silence};
   const auto handle = QUADFS_TRY(CurlHandle::Make(tls_, options_.connect));
   const SigpipeGuard no_sigpipe;
   for (const size_t index :

@@ -29,8 +29,12 @@ struct Answer {
 /// put a twin or a faulty wrapper in its place.
 /// Threads: every method may be called concurrently; each call blocks its caller, with a bound.
 /// Errors of every call: kUnavailable (nobody answers; names the addresses and why each failed,
-/// such as refused, timed out, wrong certificate), kTimedOut, kUnauthenticated, and whatever the
-/// handler failed with.
+/// such as refused, timed out, wrong certificate; while all are in back-off, at most 2 s, it fails
+/// at once), kTimedOut, kUnauthenticated (the hub refuses our certificate, or this call of ours),
+/// kNotSupported (the hub serves no such thing), and whatever the handler failed with. An answer
+/// that is lost after the request was sent is kUnavailable for GET, which may be repeated, and
+/// kTimedOut for the others: the hub may have acted. On a kept-alive connection that turns out to
+/// be dead a request may be sent twice.
 class Client {
  public:
   struct Options {
@@ -59,13 +63,15 @@ class Client {
                                   std::string_view body, Deadline deadline, const Sink& sink,
                                   const Headers& headers = {}) = 0;
 
-  /// Bulk body from `source`, exactly `body_bytes` long.
+  /// Bulk body from `source`, exactly `body_bytes` long. Stalls as in Download, but once all is
+  /// sent only the deadline counts: the hub may have much to store.
   virtual Result<Answer> Upload(const std::string& target, uint64_t body_bytes,
                                 const Source& source, Deadline deadline,
                                 const Headers& headers = {}) = 0;
 
-  /// An endless answer on a connection of its own, until `stop`, an error of `sink`, or `silence`
-  /// passes without a byte (kTimedOut).
+  /// An endless answer on a connection of its own. Success means `stop`; else it ends with the
+  /// error of `sink`, kTimedOut when `silence` passes without a byte, kUnavailable when the hub
+  /// ends it.
   virtual Result<void> Follow(const std::string& target, std::chrono::milliseconds silence,
                               std::stop_token stop, const Sink& sink,
                               const Headers& headers = {}) = 0;

@@ -15,7 +15,9 @@ constexpr size_t kReceiveBytes = size_t{16} << 10;
 constexpr std::chrono::milliseconds kLinger{500};
 constexpr std::chrono::hours kMaxDeadline{24};
 
-Clock::TimePoint In(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
+Clock::TimePoint In(std::chrono::milliseconds time) {
+  return std::chrono::steady_clock::now() + time;
+}
 
 /// The deadline a request carries, nothing if none. Errors: kInvalidArgument.
 Result<std::optional<Clock::TimePoint>> DeadlineOf(const RequestHead& head) {
@@ -116,8 +118,7 @@ bool Connection::ServeOne(bool first) {
 }
 
 void Connection::Dispatch(HttpRequest& request, HttpResponse& response) const {
-  const RouteTable::Found found =
-      shared_.routes.Find(request.method(), request.path(), peer_.role);
+  const RouteTable::Found found = shared_.routes.Find(request.method(), request.path(), peer_.role);
   if (found.handler == nullptr) {
     const ErrorCode code =
         found.status == 403 ? ErrorCode::kUnauthenticated : ErrorCode::kNotSupported;

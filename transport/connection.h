@@ -39,8 +39,8 @@ class Connection {
   void Cut() const;
 
  private:
-  /// Reads until the head of the next request is complete. Errors: kUnavailable (closed), kTimedOut,
-  /// kTooLarge.
+  /// Reads until the head of the next request is complete. Errors: kUnavailable (closed),
+  /// kTimedOut, kTooLarge.
   Result<size_t> AwaitHead(bool first);
   /// One request and its answer; false ends the connection.
   bool ServeOne(bool first);

@@ -80,8 +80,8 @@ Result<std::string> HttpRequest::ReadAll(size_t limit_bytes) {
   }
   std::string body(static_cast<size_t>(left_bytes_), '\0');
   for (size_t filled = 0; filled < body.size();) {
-    filled += QUADFS_TRY(ReadBody(
-        std::as_writable_bytes(std::span(body.data() + filled, body.size() - filled))));
+    filled += QUADFS_TRY(
+        ReadBody(std::as_writable_bytes(std::span(body.data() + filled, body.size() - filled))));
   }
   return body;
 }

@@ -73,8 +73,7 @@ class HttpResponse final : public Response {
 
   Result<std::string> Head(int status, std::string_view content_type,
                            std::optional<uint64_t> body_bytes, const Headers& headers) const;
-  Result<void> Send(std::string_view first, std::span<const std::byte> then,
-                    std::string_view last);
+  Result<void> Send(std::string_view first, std::span<const std::byte> then, std::string_view last);
 
   TlsStream& stream_;
   const std::atomic<bool>& stopping_;

@@ -1,10 +1,9 @@
 #include "transport/http_head.h"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
-
-#include <algorithm>
 
 namespace quadfs::transport {
 namespace {

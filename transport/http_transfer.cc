@@ -1,18 +1,16 @@
 #include "transport/http_transfer.h"
 
+#include <openssl/x509_vfy.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
 
 #include "transport/http_status.h"
-#include "transport/tls_context.h"
 
 namespace quadfs::transport {
 namespace {
 
-// A TLS record is 16 KiB, and more than one is never read at once; but curl allocates the buffer for
-// each request: with 512 KiB a small call took 140 us, with this 63 us, and bulk was no faster.
-constexpr long kBufferBytes = 64L << 10;
 constexpr size_t kMaxMessageBytes = size_t{16} << 20;
 constexpr size_t kMaxErrorBytes = size_t{4} << 10;
 constexpr size_t kMaxHeaderCount = 64;
@@ -35,48 +33,6 @@ bool HasPassed(CURL* easy, CURLINFO info) {
 }
 
 }  // namespace
-
-Result<std::unique_ptr<CurlHandle>> CurlHandle::Make(const TlsFiles& tls,
-                                                     std::chrono::milliseconds connect) {
-  auto handle = std::make_unique<CurlHandle>();
-  handle->easy_.reset(curl_easy_init());
-  CURL* easy = handle->easy();
-  handle->multi_.reset(curl_multi_init());
-  if (easy == nullptr || handle->multi() == nullptr) {
-    return Error(ErrorCode::kUnavailable, "no memory for a connection");
-  }
-  curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, handle->error_.data());
-  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
-  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https");
-  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-  curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
-  curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
-  curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, kBufferBytes);
-  curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, kBufferBytes);
-  curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 1L);
-  curl_multi_setopt(handle->multi(), CURLMOPT_MAXCONNECTS, 2L);
-  curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 5L);
-  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(connect.count()));
-  // Only the cluster's own CA counts, not those that the system trusts.
-  curl_easy_setopt(easy, CURLOPT_CAPATH, nullptr);
-  curl_easy_setopt(easy, CURLOPT_CAINFO, tls.ca.c_str());
-  curl_easy_setopt(easy, CURLOPT_SSLCERT, tls.certificate.c_str());
-  curl_easy_setopt(easy, CURLOPT_SSLKEY, tls.key.c_str());
-  curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
-  curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
-  curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
-  if (curl_easy_setopt(easy, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_3)) !=
-          CURLE_OK ||
-      curl_easy_setopt(easy, CURLOPT_TLS13_CIPHERS, kCipherSuites) != CURLE_OK) {
-    return Error(ErrorCode::kNotSupported, "this libcurl has no TLS 1.3 of OpenSSL");
-  }
-  return handle;
-}
-
-std::string CurlHandle::Complaint(CURLcode code) const {
-  return error_[0] != '\0' ? error_.data() : curl_easy_strerror(code);
-}
 
 HttpTransfer::HttpTransfer(CurlHandle& handle, const TransferRequest& request,
                            const std::string& server_name)
@@ -149,7 +105,8 @@ Result<void> HttpTransfer::Prepare(const std::string& address) {
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &HttpTransfer::OnBody);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, this);
   // 0 would mean "no limit" to curl.
-  const int64_t left = request_.deadline ? std::max<int64_t>(request_.deadline->Left().count(), 1) : 0;
+  const int64_t left =
+      request_.deadline ? std::max<int64_t>(request_.deadline->Left().count(), 1) : 0;
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(left));
   return {};
 }
@@ -217,10 +174,10 @@ size_t HttpTransfer::OnSource(char* buffer, size_t size, size_t count, void* sel
     transfer.sent_bytes_ += *got;
     return *got;
   }
-  transfer.failure_ = got.ok() ? Error(ErrorCode::kInvalidArgument,
-                                       "the source of an upload ended " + std::to_string(left) +
-                                           " bytes early")
-                               : std::move(got).error();
+  transfer.failure_ =
+      got.ok() ? Error(ErrorCode::kInvalidArgument,
+                       "the source of an upload ended " + std::to_string(left) + " bytes early")
+               : std::move(got).error();
   return CURL_READFUNC_ABORT;
 }
 
@@ -285,7 +242,8 @@ std::string HttpTransfer::WhyNoConnection(CURLcode code) const {
       return number != 0 ? strerrordesc_np(static_cast<int>(number)) : handle_.Complaint(code);
     }
     case CURLE_OPERATION_TIMEDOUT: {
-      const std::string after = " after " + std::to_string(TimingOf(easy, CURLINFO_TOTAL_TIME_T)) + " ms";
+      const std::string after =
+          " after " + std::to_string(TimingOf(easy, CURLINFO_TOTAL_TIME_T)) + " ms";
       if (HasPassed(easy, CURLINFO_CONNECT_TIME_T)) return "TLS handshake timed out" + after;
       if (HasPassed(easy, CURLINFO_NAMELOOKUP_TIME_T)) {
         return "timed out" + after + " (maybe a closed firewall port, or the machine is down)";
@@ -332,8 +290,8 @@ Result<Answer> HttpTransfer::Finish(CURLcode code) {
   if (code == CURLE_OK && answer_.status / 100 == 2) return std::move(answer_);
   if (code == CURLE_OK) return ErrorOfAnswer();
   if (code == CURLE_OPERATION_TIMEDOUT) {
-    return Error(ErrorCode::kTimedOut, request_.method + " " + request_.target +
-                                           ": no answer within the deadline");
+    return Error(ErrorCode::kTimedOut,
+                 request_.method + " " + request_.target + ": no answer within the deadline");
   }
   const std::string complaint = handle_.Complaint(code);
   if (answer_.status == 0 && complaint.find(" alert ") != std::string::npos) {

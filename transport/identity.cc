@@ -87,8 +87,8 @@ Result<void> CheckIdentity(const PeerIdentity& who) {
   // A token may leave open what the joiner will be called; a member may not.
   const bool open = who.role == Role::kJoin;
   if (!(open && who.campus_name.empty()) && !IsName(who.campus_name, "-_")) {
-    return Error(ErrorCode::kInvalidArgument, "campus name '" + who.campus_name +
-                                                  "': use 1 to 63 letters, digits, '-' and '_'");
+    return Error(ErrorCode::kInvalidArgument,
+                 "campus name '" + who.campus_name + "': use 1 to 63 letters, digits, '-' and '_'");
   }
   if (!(open && who.name.empty()) && !IsName(who.name, "-_.")) {
     return Error(ErrorCode::kInvalidArgument,

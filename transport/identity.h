@@ -17,13 +17,13 @@ enum class Role : uint8_t {
 
 /// Who a verified peer is. Read from its certificate, never from what it says.
 struct PeerIdentity {
-  std::string cluster;      ///< Cluster id (hex) made by `quadfs init`.
+  std::string cluster;  ///< Cluster id (hex) made by `quadfs init`.
   Role role = Role::kNode;
   CampusId campus;
   std::string campus_name;
-  NodeId node;              ///< 0 for a hub.
-  std::string name;         ///< Node name; for a hub its campus name.
-  std::string serial;       ///< Certificate serial, hex.
+  NodeId node;                     ///< 0 for a hub.
+  std::string name;                ///< Node name; for a hub its campus name.
+  std::string serial;              ///< Certificate serial, hex.
   Role wanted_role = Role::kNode;  ///< For kJoin: what the joiner may become; else its role.
 };
 

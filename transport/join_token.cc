@@ -155,9 +155,9 @@ Result<std::string> CertificateAuthority::MakeToken(const PeerIdentity& who,
   if (serial_out != nullptr) *serial_out = SerialHex(certificate.get());
 
   std::string packed{kVersion, static_cast<char>(joiner.wanted_role)};
-  for (const std::string& der : {Der<X509>(root.get(), i2d_X509),
-                                 Der<X509>(certificate.get(), i2d_X509),
-                                 Der<EVP_PKEY>(key.get(), i2d_PrivateKey)}) {
+  for (const std::string& der :
+       {Der<X509>(root.get(), i2d_X509), Der<X509>(certificate.get(), i2d_X509),
+        Der<EVP_PKEY>(key.get(), i2d_PrivateKey)}) {
     AppendBig(packed, static_cast<uint32_t>(der.size()), 2);
     packed += der;
   }

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <string>
-
 #include <sys/socket.h>
+
+#include <string>
 
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"

@@ -33,8 +33,7 @@ Result<void> SyncDirectoryOf(const std::string& path) {
 
 }  // namespace
 
-Result<void> CreateFileExclusively(const std::string& path, std::string_view content,
-                                   mode_t mode) {
+Result<void> CreateFileExclusively(const std::string& path, std::string_view content, mode_t mode) {
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!fd) return ErrorFromErrno(errno, "create " + path);
   auto written = WriteAll(fd.get(), content, path);

@@ -9,17 +9,16 @@ void RouteTable::Add(std::string method, std::string path, std::vector<Role> rol
                      Server::Handler handler) {
   entries_.push_back({std::move(method), std::move(path), std::move(roles), std::move(handler)});
   // Longest path first, so that the first match is the longest.
-  std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
-    return a.path.size() > b.path.size();
-  });
+  std::stable_sort(entries_.begin(), entries_.end(),
+                   [](const Entry& a, const Entry& b) { return a.path.size() > b.path.size(); });
 }
 
 RouteTable::Found RouteTable::Find(const std::string& method, const std::string& path,
                                    Role role) const {
   bool path_known = false;
   for (const Entry& entry : entries_) {
-    const bool matches = entry.path.ends_with('/') ? path.starts_with(entry.path)
-                                                   : path == entry.path;
+    const bool matches =
+        entry.path.ends_with('/') ? path.starts_with(entry.path) : path == entry.path;
     if (!matches) continue;
     path_known = true;
     if (entry.method != method) continue;

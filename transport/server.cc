@@ -119,8 +119,8 @@ class TlsServer final : public Server {
       full = live_.size() >= shared_.options.max_connections;
     }
     if (full) {
-      shared_.Refused(address, "more than " + std::to_string(shared_.options.max_connections) +
-                                   " connections");
+      shared_.Refused(
+          address, "more than " + std::to_string(shared_.options.max_connections) + " connections");
       return;  // Closes it.
     }
     std::list<Served> one;

@@ -49,8 +49,8 @@ class Response {
   /// A whole answer.
   virtual Result<void> Reply(int status, std::string_view content_type, std::string_view body,
                              const Headers& headers = {}) = 0;
-  /// An error: HTTP status by code, `Quad-Error: <number>`, the message as text body. After Start it
-  /// cuts the connection instead, so that the peer never takes half an answer for a whole one.
+  /// An error: HTTP status by code, `Quad-Error: <number>`, the message as text body. After Start
+  /// it cuts the connection instead, so that the peer never takes half an answer for a whole one.
   virtual Result<void> Fail(const Error& error) = 0;
   /// Begins a streamed answer: with `body_bytes` Content-Length, without it chunked.
   virtual Result<void> Start(int status, std::string_view content_type,

@@ -14,7 +14,8 @@ namespace {
 /// poll with a deadline: false when it came first.
 bool PollUntil(int socket, short events, Clock::TimePoint by) {
   for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(by - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(by - std::chrono::steady_clock::now());
     pollfd waiting{socket, events, 0};
     const int wait = static_cast<int>(std::clamp<int64_t>(left.count(), 0, 3'600'000));
     const int ready = ::poll(&waiting, 1, wait);
@@ -63,7 +64,9 @@ Result<void> TlsStream::Accept(TimePoint by) {
   }
 }
 
-X509Ptr TlsStream::PeerCertificate() const { return X509Ptr(SSL_get1_peer_certificate(ssl_.get())); }
+X509Ptr TlsStream::PeerCertificate() const {
+  return X509Ptr(SSL_get1_peer_certificate(ssl_.get()));
+}
 
 Result<size_t> TlsStream::Read(std::span<std::byte> buffer, TimePoint by) {
   size_t filled = 0;

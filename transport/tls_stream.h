@@ -34,8 +34,8 @@ class TlsStream {
 
   /// True once the peer closed its side or the connection broke. Does not wait.
   bool PeerClosed() const;
-  /// Says goodbye and, so that the peer surely gets what was sent last, reads on into the void until
-  /// it closes, at most until `by`.
+  /// Says goodbye and, so that the peer surely gets what was sent last, reads on into the void
+  /// until it closes, at most until `by`.
   void Close(TimePoint by);
 
  private:

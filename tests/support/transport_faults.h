@@ -58,9 +58,9 @@ class FaultyClient final : public transport::Client {
   Result<transport::Answer> Call(const std::string& method, const std::string& target,
                                  std::string_view body, Deadline deadline,
                                  const Headers& headers = {}) override {
-    return Strike(target, deadline,
-                  [&](const Sink*) { return inner_.Call(method, target, body, deadline, headers); },
-                  nullptr);
+    return Strike(
+        target, deadline,
+        [&](const Sink*) { return inner_.Call(method, target, body, deadline, headers); }, nullptr);
   }
   Result<transport::Answer> Download(const std::string& method, const std::string& target,
                                      std::string_view body, Deadline deadline, const Sink& sink,
@@ -98,7 +98,8 @@ class FaultyClient final : public transport::Client {
         nullptr);
   }
   Result<void> Follow(const std::string& target, std::chrono::milliseconds silence,
-                      std::stop_token stop, const Sink& sink, const Headers& headers = {}) override {
+                      std::stop_token stop, const Sink& sink,
+                      const Headers& headers = {}) override {
     auto ended = Strike(
         target, Deadline::After(silence),
         [&](const Sink* to) -> Result<transport::Answer> {

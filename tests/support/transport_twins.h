@@ -32,13 +32,35 @@ class TwinServer final : public transport::Server {
   /// New calls fail with kUnavailable, streams see Ended(). Start makes it serve again.
   void Stop() override { stopping_ = true; }
   uint16_t port() const override { return 0; }
+  /// After Stop: returns when no handler runs any more, and forgets the routes; whoever made them
+  /// may go, and another may register its own.
+  void Retire() {
+    for (int running = running_; running != 0; running = running_) running_.wait(running);
+    routes_ = transport::RouteTable();
+  }
 
   const transport::RouteTable& routes() const { return routes_; }
   const std::atomic<bool>& stopping() const { return stopping_; }
 
+  /// Counts a handler that runs.
+  class Running {
+   public:
+    explicit Running(TwinServer& server) : server_(server) { ++server_.running_; }
+    ~Running() {
+      --server_.running_;
+      server_.running_.notify_all();
+    }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    TwinServer& server_;
+  };
+
  private:
   transport::RouteTable routes_;
   std::atomic<bool> stopping_{false};
+  std::atomic<int> running_{0};
 };
 
 /// The request of a TwinClient.
@@ -79,8 +101,8 @@ class TwinRequest final : public transport::Request {
     if (left_bytes_ > limit_bytes) return Error(ErrorCode::kTooLarge, "the body is too large");
     std::string body(static_cast<size_t>(left_bytes_), '\0');
     for (size_t filled = 0; filled < body.size();) {
-      filled += QUADFS_TRY(ReadBody(
-          std::as_writable_bytes(std::span(body.data() + filled, body.size() - filled))));
+      filled += QUADFS_TRY(
+          ReadBody(std::as_writable_bytes(std::span(body.data() + filled, body.size() - filled))));
     }
     return body;
   }
@@ -204,7 +226,8 @@ class TwinClient final : public transport::Client {
   Result<transport::Answer> Call(const std::string& method, const std::string& target,
                                  std::string_view body, Deadline deadline,
                                  const Headers& headers = {}) override {
-    return Perform({method, target, body.size(), deadline, nullptr, {}, {}}, headers, FromText(body));
+    return Perform({method, target, body.size(), deadline, nullptr, {}, {}}, headers,
+                   FromText(body));
   }
   Result<transport::Answer> Download(const std::string& method, const std::string& target,
                                      std::string_view body, Deadline deadline, const Sink& sink,
@@ -217,7 +240,8 @@ class TwinClient final : public transport::Client {
     return Perform({"PUT", target, body_bytes, deadline, nullptr, {}, {}}, headers, source);
   }
   Result<void> Follow(const std::string& target, std::chrono::milliseconds silence,
-                      std::stop_token stop, const Sink& sink, const Headers& headers = {}) override {
+                      std::stop_token stop, const Sink& sink,
+                      const Headers& headers = {}) override {
     const Deadline none(Clock::TimePoint::max());
     auto ended = Perform({"GET", target, 0, none, &sink, stop, silence}, headers, FromText({}));
     if (stop.stop_requested()) return {};
@@ -247,6 +271,7 @@ class TwinClient final : public transport::Client {
   }
 
   Result<transport::Answer> Perform(const Wanted& wanted, const Headers& headers, Source source) {
+    const TwinServer::Running running(server_);
     if (server_.stopping()) return Error(ErrorCode::kUnavailable, "twin: connection refused");
     if (wanted.deadline.Passed()) return Error(ErrorCode::kTimedOut, "the deadline has passed");
     transport::RequestHead head;

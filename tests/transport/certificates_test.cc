@@ -131,11 +131,13 @@ TEST_F(CertificatesTest, NamesThatWouldForgeFieldsAreRefused) {
     PeerIdentity who = Node();
     who.name = bad;
     EXPECT_THAT(ca->Sign(*request, who, std::chrono::hours(1)),
-                IsError(ErrorCode::kInvalidArgument)) << bad;
+                IsError(ErrorCode::kInvalidArgument))
+        << bad;
     who = Node();
     who.campus_name = bad;
     EXPECT_THAT(ca->Sign(*request, who, std::chrono::hours(1)),
-                IsError(ErrorCode::kInvalidArgument)) << bad;
+                IsError(ErrorCode::kInvalidArgument))
+        << bad;
   }
   PeerIdentity foreign = Node();
   foreign.cluster = "other";
@@ -163,9 +165,10 @@ TEST_F(CertificatesTest, TokenRoundTrip) {
   std::string serial;
   const auto line = ca->MakeToken(who, std::chrono::hours(1), &serial);
   ASSERT_THAT(line, IsOk());
-  EXPECT_EQ(line->find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:"
-                                    "-_"),
-            std::string::npos);
+  EXPECT_EQ(
+      line->find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:"
+                              "-_"),
+      std::string::npos);
   const auto token = UnpackToken("  " + *line + "\r\n", directory_ + "/tls");
   ASSERT_THAT(token, IsOk());
   EXPECT_EQ(token->wanted_role, Role::kHub);
@@ -188,8 +191,8 @@ TEST_F(CertificatesTest, DamagedAndExpiredTokensAreRefused) {
     std::string damaged = line;
     damaged[at] = damaged[at] == 'A' ? 'B' : 'A';
     EXPECT_THAT(UnpackToken(damaged, directory_), IsError(ErrorCode::kInvalidArgument)) << at;
-    EXPECT_THAT(UnpackToken(line.substr(0, at), directory_),
-                IsError(ErrorCode::kInvalidArgument)) << at;
+    EXPECT_THAT(UnpackToken(line.substr(0, at), directory_), IsError(ErrorCode::kInvalidArgument))
+        << at;
   }
   const std::string expired = *ca->MakeToken(Node(), std::chrono::seconds(-1), nullptr);
   const auto refused = UnpackToken(expired, directory_);

@@ -40,14 +40,17 @@ TEST(FrameTest, GoldenBytes) {
   std::string stream = "before";
   AppendFrame(stream, 7, "quad");
   // CRC-32C of "\x07quad", by an independent implementation.
-  EXPECT_EQ(stream, std::string("before\x00\x00\x00\x04\x07" "\xFD\xD8\xA1\xB7" "quad", 19));
+  EXPECT_EQ(stream, std::string("before\x00\x00\x00\x04\x07"
+                                "\xFD\xD8\xA1\xB7"
+                                "quad",
+                                19));
 }
 
 // However the stream is torn, the same frames come out in order.
 TEST(FrameTest, TornAnywhereItReadsTheSame) {
   const std::string stream = Three();
-  for (const size_t piece_bytes : {size_t{1}, size_t{2}, size_t{8}, size_t{9}, size_t{10},
-                                   size_t{4096}, stream.size()}) {
+  for (const size_t piece_bytes :
+       {size_t{1}, size_t{2}, size_t{8}, size_t{9}, size_t{10}, size_t{4096}, stream.size()}) {
     auto seen = Read(stream, piece_bytes);
     ASSERT_THAT(seen, IsOk()) << piece_bytes;
     EXPECT_THAT(*seen, ElementsAre("1:5", "2:0", "3:100000")) << piece_bytes;

@@ -35,14 +35,14 @@ TEST(HttpHeadTest, FindsTheEndOnlyWithinTheLimit) {
 }
 
 TEST(HttpHeadTest, RefusesWhatIsNotARequest) {
-  for (const std::string bad : {
-           "\r\n\r\n", "hello\r\n\r\n", "GET\r\n\r\n", "GET  HTTP/1.1\r\n\r\n",
-           "GET /%zz HTTP/1.1\r\n\r\n", "GET /% HTTP/1.1\r\n\r\n", "GET /%00 HTTP/1.1\r\n\r\n",
-           "GET http://x/ HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nno colon\r\n\r\n",
-           "PUT / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-           "PUT / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n",
-           "PUT / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-           "GET /?a=%q HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nA: \x01\r\n\r\n"}) {
+  for (const std::string bad :
+       {"\r\n\r\n", "hello\r\n\r\n", "GET\r\n\r\n", "GET  HTTP/1.1\r\n\r\n",
+        "GET /%zz HTTP/1.1\r\n\r\n", "GET /% HTTP/1.1\r\n\r\n", "GET /%00 HTTP/1.1\r\n\r\n",
+        "GET http://x/ HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nno colon\r\n\r\n",
+        "PUT / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        "PUT / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        "PUT / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        "GET /?a=%q HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nA: \x01\r\n\r\n"}) {
     EXPECT_THAT(ParseHead(bad), IsError(ErrorCode::kInvalidArgument)) << bad;
   }
   EXPECT_THAT(ParseHead("PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"),

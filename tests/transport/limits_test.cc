@@ -21,9 +21,8 @@ class LimitsTest : public testing::Test {
   void Serve(transport::Server::Options options) {
     options.on_refused = [this](const std::string&, const std::string&) { ++refused_; };
     server_ = cluster_.MakeServer(options);
-    server_->Route("GET", "/ok", {Role::kNode}, [](Request&, Response& response) {
-      (void)response.Reply(200, "", "fine");
-    });
+    server_->Route("GET", "/ok", {Role::kNode},
+                   [](Request&, Response& response) { (void)response.Reply(200, "", "fine"); });
     server_->Route("PUT", "/body", {Role::kNode}, [this](Request& request, Response& response) {
       const auto body = request.ReadAll();
       if (!body.ok()) body_error_ = static_cast<int>(body.error().code());
@@ -134,8 +133,8 @@ TEST_F(LimitsTest, NonsenseIsRefused) {
 TEST_F(LimitsTest, BodyThatStallsEndsAtTheDeadline) {
   Serve({});
   const auto before = std::chrono::steady_clock::now();
-  const std::string answer = AnswerTo(
-      "PUT /body HTTP/1.1\r\nContent-Length: 10\r\nQuad-Deadline-Ms: 300\r\n\r\nhalf");
+  const std::string answer =
+      AnswerTo("PUT /body HTTP/1.1\r\nContent-Length: 10\r\nQuad-Deadline-Ms: 300\r\n\r\nhalf");
   EXPECT_LT(std::chrono::steady_clock::now() - before, 5s);
   EXPECT_EQ(body_error_, static_cast<int>(ErrorCode::kTimedOut));
 }
@@ -181,8 +180,9 @@ TEST_F(LimitsTest, PipelinedRequestsAreServedInOrder) {
 TEST_F(LimitsTest, BodyBehindExpectContinueIsAskedFor) {
   Serve({});
   RawTlsClient client = Raw();
-  ASSERT_TRUE(client.Send("PUT /body HTTP/1.1\r\nContent-Length: 4\r\nExpect: 100-continue\r\n"
-                          "Connection: close\r\n\r\n"));
+  ASSERT_TRUE(
+      client.Send("PUT /body HTTP/1.1\r\nContent-Length: 4\r\nExpect: 100-continue\r\n"
+                  "Connection: close\r\n\r\n"));
   const std::string asked = "HTTP/1.1 100 Continue\r\n\r\n";
   ASSERT_EQ(client.Receive(asked.size()), asked);
   ASSERT_TRUE(client.Send("late"));
@@ -202,8 +202,7 @@ TEST_F(LimitsTest, ConnectionsAboveTheLimitAreClosedAtOnce) {
     int served = 0;
     for (int i = 0; i < 200; ++i) {
       clients.push_back(std::make_unique<RawTlsClient>(server_->port(), &tls_));
-      if (clients.back()->Send("GET /ok HTTP/1.1\r\n\r\n") &&
-          !clients.back()->Receive(1).empty()) {
+      if (clients.back()->Send("GET /ok HTTP/1.1\r\n\r\n") && !clients.back()->Receive(1).empty()) {
         ++served;
       }
     }

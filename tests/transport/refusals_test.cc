@@ -145,16 +145,16 @@ TEST_F(RefusalsTest, ClientRefusesForeignAndExpiredHubs) {
   for (const TlsFiles& hub : {foreign.Make(Role::kHub), cluster_.Make(Role::kHub, -2h, -1h),
                               cluster_.Make(Role::kHub, 1h, 2h)}) {
     RawTlsServer impostor(hub, answer);
-    const auto called = cluster_.MakeClient({LoopbackAddress(impostor.port())}, node)
-                            ->Call("GET", "/", "", Soon());
+    const auto called =
+        cluster_.MakeClient({LoopbackAddress(impostor.port())}, node)->Call("GET", "/", "", Soon());
     ASSERT_THAT(called, IsError(ErrorCode::kUnavailable));
     EXPECT_THAT(called.error().message(), HasSubstr("its certificate is refused"));
     EXPECT_EQ(impostor.requests(), 0);
   }
   RawTlsServer real(cluster_.Make(Role::kHub), answer);  // The control: the same server, accepted.
-  EXPECT_THAT(cluster_.MakeClient({LoopbackAddress(real.port())}, node)
-                  ->Call("GET", "/", "", Soon()),
-              IsOk());
+  EXPECT_THAT(
+      cluster_.MakeClient({LoopbackAddress(real.port())}, node)->Call("GET", "/", "", Soon()),
+      IsOk());
 }
 
 }  // namespace

@@ -117,16 +117,16 @@ TEST_F(StreamsTest, ErrorsOfSourceAndSinkComeBack) {
   });
   Serve();
   const auto failing = client_->Upload(
-      "/put", 100, [](std::span<std::byte>) -> Result<size_t> {
-        return Error(ErrorCode::kIo, "disk");
-      }, Soon());
+      "/put", 100,
+      [](std::span<std::byte>) -> Result<size_t> { return Error(ErrorCode::kIo, "disk"); }, Soon());
   EXPECT_THAT(failing, IsError(ErrorCode::kIo));
   const auto ended = client_->Upload(
       "/put", 100, [](std::span<std::byte>) -> Result<size_t> { return size_t{0}; }, Soon());
   EXPECT_THAT(ended, IsError(ErrorCode::kInvalidArgument));
-  const auto full = client_->Download(
-      "GET", "/get", "", Soon(),
-      [](std::span<const std::byte>) -> Result<void> { return Error(ErrorCode::kNoSpace, "full"); });
+  const auto full =
+      client_->Download("GET", "/get", "", Soon(), [](std::span<const std::byte>) -> Result<void> {
+        return Error(ErrorCode::kNoSpace, "full");
+      });
   EXPECT_THAT(full, IsError(ErrorCode::kNoSpace));
 }
 
@@ -167,7 +167,8 @@ TEST_F(StreamsTest, AnswersThatBreakOffAreErrors) {
   for (const char* target : {"/short", "/throw", "/fail", "/long"}) {
     std::string seen;
     EXPECT_THAT(client_->Download("GET", target, "", Soon(), Into(seen)),
-                IsError(ErrorCode::kUnavailable)) << target;
+                IsError(ErrorCode::kUnavailable))
+        << target;
   }
 }
 
@@ -288,9 +289,8 @@ TEST_F(StreamsTest, StopWithOpenStreamsReturnsQuickly) {
   ASSERT_TRUE(deaf.Send("GET /flood HTTP/1.1\r\n\r\n"));
   std::string seen;
   Result<transport::Answer> download = Error(ErrorCode::kUnknown, "not run");
-  std::jthread reader([&] {
-    download = client_->Download("GET", "/beat", "", Soon(), Into(seen));
-  });
+  std::jthread reader(
+      [&] { download = client_->Download("GET", "/beat", "", Soon(), Into(seen)); });
   const Deadline patience = Soon();
   while (open < 2 && !patience.Passed()) std::this_thread::yield();
   ASSERT_EQ(open, 2);

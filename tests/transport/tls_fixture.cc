@@ -52,10 +52,10 @@ TlsFiles TestCluster::Make(Role role, std::chrono::seconds begins, std::chrono::
   who.campus_name = campus;
   who.node = NodeId{role == Role::kHub ? 0U : 7U};
   who.name = role == Role::kHub ? campus : campus + "1";
-  const auto root = Must(transport::CertificateFromPem(
-      Must(transport::ReadSmallFile(ca_path(), 65536))));
-  const auto root_key = Must(transport::KeyFromPem(
-      Must(transport::ReadSmallFile(directory_.path() + "/ca.key", 65536))));
+  const auto root =
+      Must(transport::CertificateFromPem(Must(transport::ReadSmallFile(ca_path(), 65536))));
+  const auto root_key = Must(
+      transport::KeyFromPem(Must(transport::ReadSmallFile(directory_.path() + "/ca.key", 65536))));
   const auto key = Must(transport::MakeKey());
   const auto now = std::chrono::system_clock::now();
   const auto certificate = Must(transport::IssueCertificate(root.get(), root_key.get(), key.get(),

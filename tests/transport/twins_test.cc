@@ -1,9 +1,8 @@
 // The twins that other modules' tests build on behave as the real thing does.
-#include "tests/support/transport_twins.h"
-
 #include <thread>
 
 #include "tests/support/matchers.h"
+#include "tests/support/transport_twins.h"
 
 namespace quadfs::test {
 namespace {
@@ -60,8 +59,8 @@ class TwinsTest : public testing::Test {
     };
   }
   static Client::Source Text(std::string text) {
-    return [text = std::move(text), at = size_t{0}](std::span<std::byte> buffer) mutable
-           -> Result<size_t> {
+    return [text = std::move(text),
+            at = size_t{0}](std::span<std::byte> buffer) mutable -> Result<size_t> {
       const size_t size = std::min(buffer.size(), text.size() - at);
       std::memcpy(buffer.data(), text.data() + at, size);
       at += size;
@@ -99,7 +98,8 @@ TEST_F(TwinsTest, FollowEndsByStopSilenceAndServer) {
                              [&](std::span<const std::byte>) {
                                stop.request_stop();
                                return Result<void>();
-                             }, {}),
+                             },
+                             {}),
               IsOk());
   EXPECT_THAT(faulty_.Follow("/bytes", 5s, {}, Counting(), {}), IsError(ErrorCode::kUnavailable));
   EXPECT_EQ(bytes_, 1000U);
@@ -155,7 +155,8 @@ TEST_F(TwinsTest, CutLineFailsCallsAndBreaksStreamsUntilHealed) {
                              [this](std::span<const std::byte>) {
                                if (++bytes_ == 3) faulty_.Cut();
                                return Result<void>();
-                             }, {}),
+                             },
+                             {}),
               IsError(ErrorCode::kUnavailable));
   EXPECT_EQ(bytes_, 3U);
   EXPECT_THAT(Count(), IsError(ErrorCode::kUnavailable));
