@@ -79,8 +79,10 @@ Result<void> NodeService::Init() {
 }
 
 Result<void> NodeService::Start(Deadline deadline) {
-  feed_.Start();
-  repeater_ = std::jthread([this](std::stop_token stop) { Repeat(stop); });
+  if (!repeater_.joinable()) {  // Called again after a failure, it only waits again.
+    feed_.Start();
+    repeater_ = std::jthread([this](std::stop_token stop) { Repeat(stop); });
+  }
   return feed_.WaitReady(deadline);
 }
 
