@@ -118,6 +118,7 @@ Result<void> NodeRole::Open(const Config& config, Enrolment* local) {
   metadata::NodeReplica::Options replica;
   replica.directory = config.state_dir + "/replica";
   replica.cluster = config.cluster;
+  replica.cluster = config.cluster;
   replica.campus = self.campus;
   replica.node = self.node;
   replica_ = QUADFS_TRY(metadata::NodeReplica::Open(replica, *local_, *hub_, *listener_));

@@ -87,11 +87,12 @@ Json HubJson(HubRole& role, const Config& config, Json& problems) {
   return json;
 }
 
-Json MountJson(NodeRole& role) {
+Json MountJson(NodeRole& role, Json& problems) {
   const auto mount = role.mount();
   Json json{{"path", role.mount_point()}, {"mounted", mount != nullptr}};
   if (!mount) return json;
   const auto status = mount->status();
+  AddProblem(problems, "mount", status.problem);
   json["passthrough"] = status.passthrough;
   json["open_files"] = status.open_files;
   json["inodes"] = status.inodes;
@@ -134,7 +135,7 @@ Result<nlohmann::json> RunStatus(Daemon& daemon, ControlCall&) {
   }
   if (const auto node = daemon.node()) {
     json["node"] = NodeJson(*node, problems);
-    json["mount"] = MountJson(*node);
+    json["mount"] = MountJson(*node, problems);
     connected = json["node"]["connected"].get<bool>() && json["node"]["main_connected"].get<bool>();
   }
   json["main_connected"] = connected && daemon.ready();

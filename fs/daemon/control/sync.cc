@@ -24,32 +24,37 @@ Result<fs::SaveState> ParseState(const std::string& word) {
                "until '" + word + "'; allowed: local, campus, archived, verified");
 }
 
-/// Whether a file is below a directory that says "do not archive"; remembers directories.
+/// Whether a file goes to main's archive: the nearest of it and the directories above that says
+/// anything decides. Remembers directories.
 class ArchivePolicy {
  public:
   explicit ArchivePolicy(const metadata::View& view) : view_(view) {}
   bool Off(const metadata::Attributes& file) {
-    if (file.has_xattr && SaysOff(file.inode)) return true;
-    return OffAt(file.parent, 0);
+    const std::string said = Said(file);
+    return said.empty() ? OffAt(file.parent, 0) : said == "off";
   }
 
  private:
-  bool SaysOff(InodeId inode) const {
-    const auto value = view_.GetXattr(inode, kArchivePolicy);
-    return value.ok() && *value == "off";
+  std::string Said(const metadata::Attributes& row) const {
+    if (!row.has_xattr) return {};
+    const auto value = view_.GetXattr(row.inode, kArchivePolicy);
+    return value.ok() ? *value : std::string();
   }
   bool OffAt(InodeId directory, int depth) {
-    if (!directory || depth > 4096) return false;
+    if (!directory || depth > kMaxDepth) return false;
     if (const auto known = known_.find(directory); known != known_.end()) return known->second;
-    bool off = SaysOff(directory);
-    if (!off && directory != kRootInode) {
-      const auto row = view_.Get(directory);
-      off = row.ok() && OffAt(row->parent, depth + 1);
+    bool off = false;
+    if (const auto row = view_.Get(directory); row.ok()) {
+      const std::string said = Said(*row);
+      off = !said.empty()             ? said == "off"
+            : directory == kRootInode ? false
+                                      : OffAt(row->parent, depth + 1);
     }
     known_[directory] = off;
     return off;
   }
 
+  static constexpr int kMaxDepth = 4096;
   const metadata::View& view_;
   std::unordered_map<InodeId, bool> known_;
 };
