@@ -16,9 +16,9 @@ void SetPrimary(Attributes& attributes, const Place& place) {
 
 Result<std::optional<std::string>> TreeEdit::Read(const RowKey& key) const {
   if (rows_.changes().contains(key)) return rows_.Read(key);
-  auto value = QUADFS_TRY(rows_.base().Read(key));
-  seen_.emplace(key, RowHash(value));
-  return value;
+  const auto known = seen_.find(key);
+  if (known != seen_.end()) return known->second;
+  return seen_.emplace(key, QUADFS_TRY(rows_.base().Read(key))).first->second;
 }
 
 void TreeEdit::PutName(const Attributes& attributes, const Place& place) {
@@ -138,11 +138,11 @@ Result<void> TreeEdit::DropCapability(Attributes& attributes) {
 Result<Effects> TreeEdit::Take(OpResult result) {
   Effects effects;
   for (RowChange& change : rows_.Take()) {
-    const auto before = QUADFS_TRY(rows_.base().Read(change.key));
-    seen_.insert_or_assign(change.key, RowHash(before));
+    const auto before = QUADFS_TRY(Read(change.key));
     if (before != change.value) effects.rows.push_back(std::move(change));
   }
-  effects.seen.assign(seen_.begin(), seen_.end());
+  effects.seen.reserve(seen_.size());
+  for (const auto& [key, value] : seen_) effects.seen.emplace_back(key, RowHash(value));
   effects.result = std::move(result);
   return effects;
 }

@@ -74,7 +74,7 @@ class TreeEdit final : public RowReader {
   RowOverlay rows_;
   int64_t now_ns_;
   Times times_;
-  mutable std::map<RowKey, uint64_t> seen_;
+  mutable std::map<RowKey, std::optional<std::string>> seen_;  ///< As they were before.
 };
 
 }  // namespace quadfs::metadata
