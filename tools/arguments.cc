@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <functional>
 
 #include "fs/daemon/version.h"
@@ -172,6 +173,9 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "quadfs: %s; quadfs --help shows what is allowed\n", error.what());
     return kUsage;
   }
+  // A daemon that is started from here runs elsewhere.
+  std::error_code error;
+  common.config = std::filesystem::absolute(common.config, error).lexically_normal().string();
   struct stat status {};
   if (::stat(common.config.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
     common.config += "/quadfs.toml";

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "tools/mount_arguments.h"
 #include "tools/start_daemon.h"
@@ -24,7 +25,8 @@ int main(int argc, char** argv) {
       quadfs::tools::ParseMountArguments(std::vector<std::string>(argv + 1, argv + argc));
   if (!arguments.ok()) return Fail(kUsage, arguments.error().message());
   if (::geteuid() != 0) return Fail(kUsage, "only root can do that");
-  const auto config = quadfs::daemon::LoadConfig(arguments->config);
+  const auto config =
+      quadfs::daemon::LoadConfig(std::filesystem::absolute(arguments->config).string());
   if (!config.ok()) return Fail(kMountFailed, config.error().message());
   if (!config->node)
     return Fail(kMountFailed, arguments->config + ": no [node]: nothing to mount here");

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "fs/daemon/folders.h"
 #include "tools/control_client.h"
@@ -21,6 +22,8 @@
 
 namespace quadfs::tools {
 namespace {
+
+constexpr std::chrono::milliseconds kLookAgain{100};
 
 Result<std::string> FindDaemon() {
   std::error_code error;
@@ -138,20 +141,27 @@ Result<void> StartDaemon(const daemon::Config& config, const std::string& mount_
 
 Result<void> MountTree(const daemon::Config& config, const std::string& mount_options,
                        std::chrono::milliseconds timeout) {
-  if (!config.node)
+  if (!config.node) {
     return config.Complaint("node", "is missing: this machine has no mount; run quadfs join");
-  const auto status = AskDaemon(config.socket_path(), {{"verb", "status"}});
-  if (!status.ok()) {
-    if (status.error().code() != ErrorCode::kUnavailable) return status.error();
-    return StartDaemon(config, mount_options, timeout);
   }
-  if (status->contains("mount") && (*status)["mount"].value("mounted", false)) {
-    return Error(ErrorCode::kExists, config.node->mount + " is mounted already");
+  const Deadline deadline = Deadline::After(timeout);
+  for (;;) {
+    const auto status = AskDaemon(config.socket_path(), {{"verb", "status"}});
+    if (!status.ok()) {
+      if (status.error().code() != ErrorCode::kUnavailable) return status.error();
+      return StartDaemon(config, mount_options, deadline.Left());
+    }
+    if (status->contains("mount") && (*status)["mount"].value("mounted", false)) {
+      return Error(ErrorCode::kExists, config.node->mount + " is mounted already");
+    }
+    const auto mounted =
+        AskDaemon(config.socket_path(), {{"verb", "mount"}, {"options", mount_options}});
+    if (mounted.ok()) return {};
+    if (mounted.error().code() != ErrorCode::kUnavailable) return mounted.error();
+    // It still starts, or is about to end: look again.
+    if (deadline.Passed()) return Error(ErrorCode::kTimedOut, mounted.error().message());
+    std::this_thread::sleep_for(kLookAgain);
   }
-  const auto mounted =
-      AskDaemon(config.socket_path(), {{"verb", "mount"}, {"options", mount_options}});
-  if (!mounted.ok()) return mounted.error();
-  return {};
 }
 
 }  // namespace quadfs::tools

@@ -1,12 +1,18 @@
 #include "fs/daemon/daemon.h"
 
+#include <unistd.h>
+
 #include <set>
+#include <thread>
 
 #include "fs/daemon/folders.h"
 #include "fs/daemon/log.h"
 
 namespace quadfs::daemon {
 namespace {
+
+constexpr std::chrono::seconds kPredecessorEnds{60};
+constexpr std::chrono::milliseconds kLookAgain{50};
 
 /// Keys that Reload takes over; every other key needs a restart.
 const std::set<std::string>& ReloadableKeys() {
@@ -21,17 +27,28 @@ Daemon::Daemon(Config config, Options options)
 
 Daemon::~Daemon() { Stop(); }
 
-Result<void> Daemon::TakeLocks() {
+Result<void> Daemon::TakeLocks(const std::stop_token& stop) {
   const Config config = this->config();
   QUADFS_TRY(MakePrivateFolder(config.state_dir));
   QUADFS_TRY(MakeFolder(config.run_dir));
-  lock_ = QUADFS_TRY(LockFile(config.state_dir + "/quadfsd.lock"));
-  return {};
+  const Deadline deadline = Deadline::After(kPredecessorEnds);
+  for (;;) {
+    auto lock = LockFile(config.state_dir + "/quadfsd.lock");
+    if (lock.ok()) {
+      lock_ = std::move(*lock);
+      return {};
+    }
+    // One that is ending takes its socket away first and its lock last: that one is waited for.
+    const bool ending = lock.error().code() == ErrorCode::kBusy &&
+                        ::access(config.socket_path().c_str(), F_OK) != 0;
+    if (!ending || deadline.Passed() || stop.stop_requested()) return std::move(lock).error();
+    std::this_thread::sleep_for(kLookAgain);
+  }
 }
 
 Result<void> Daemon::Start(std::stop_token stop) {
   const Config config = this->config();
-  QUADFS_TRY(TakeLocks());
+  QUADFS_TRY(TakeLocks(stop));
   QUADFS_TRY(CheckFiles(config));
   control_ = QUADFS_TRY(ControlServer::Start(config.socket_path(), *this));
   if (config.hub) {

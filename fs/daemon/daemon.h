@@ -45,7 +45,7 @@ class Daemon {
   std::string Summary() const;
 
  private:
-  Result<void> TakeLocks();
+  Result<void> TakeLocks(const std::stop_token& stop);
 
   const Options options_;
   UniqueFd lock_;

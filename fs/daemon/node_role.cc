@@ -80,6 +80,7 @@ Result<void> NodeRole::EnsureEnrolled(const Config& config, Enrolment* local) {
                             "this machine has no certificate for a node yet; run quadfs join "
                             "here with a token for one");
   }
+  ::unlink(tls.key.c_str());  // Of an attempt that got no certificate: worth nothing.
   const std::string csr = QUADFS_TRY(transport::MakeKeyAndRequest(tls.key));
   const EnrolAnswer answer = QUADFS_TRY(
       local->EnrolLocalNode(config.node->name, csr, Deadline::After(std::chrono::seconds(30))));

@@ -33,7 +33,7 @@ Result<std::shared_ptr<NodeRole>> NeedNode(const Daemon& daemon) {
 Result<std::vector<Target>> FindTargets(const Daemon& daemon, const ControlCall& call) {
   const auto node = daemon.node();
   const auto hub = daemon.hub();
-  if (!node && !hub) return QUADFS_TRY(NeedNode(daemon)), std::vector<Target>();
+  if (!node && !hub) return Error(ErrorCode::kUnavailable, "quadfsd is still starting");
   const metadata::View& view = node ? node->replica().view() : hub->hub().view();
   const std::string mount = node ? node->mount_point() : StandardMount();
   std::vector<Target> targets;
