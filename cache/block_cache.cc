@@ -19,6 +19,7 @@ BlockCacheImpl::BlockCacheImpl(Options options, IndexStore& index, SlotFiles fil
     : core_(std::move(options), index, std::move(files)) {}
 
 BlockCacheImpl::~BlockCacheImpl() {
+  if (core_.syncer) core_.syncer->Stop();
   core_.syncer.reset();
   WriteLastUses(kLastUsesAtEnd);
 }
@@ -120,6 +121,10 @@ Result<ObjectRef> BlockCacheImpl::FindOrCreate(const ObjectId& object, uint64_t 
 }
 
 Result<ObjectRef> BlockCacheImpl::CreateDirty(InodeId inode, Generation base) {
+  // Before the row lock: evicting takes row locks, and waits for the syncer, which does too.
+  if (core_.files.FreeBytes() < core_.options.free_floor_bytes) {
+    QUADFS_TRY(core_.EvictDownTo(0));
+  }
   Loaded object;
   {
     MutexLock row(core_.rows.For(inode));
@@ -129,9 +134,6 @@ Result<ObjectRef> BlockCacheImpl::CreateDirty(InodeId inode, Generation base) {
     ObjectRow fresh;
     fresh.id = {inode, base};
     fresh.flags = ObjectRow::kDirty;
-    if (core_.files.FreeBytes() < core_.options.free_floor_bytes) {
-      QUADFS_TRY(core_.EvictDownTo(0));
-    }
     object = QUADFS_TRY(CreateLocked(std::move(fresh)));
     QUADFS_TRY(object->PutRow());
   }

@@ -13,13 +13,13 @@ Syncer::Syncer(std::chrono::milliseconds interval, uint64_t batch_blocks,
       next_tick_(std::chrono::steady_clock::now() + kTickInterval),
       thread_([this] { Run(); }) {}
 
-Syncer::~Syncer() {
+void Syncer::Stop() {
   {
     MutexLock lock(mutex_);
     stop_ = true;
   }
   work_.NotifyAll();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Syncer::Enqueue(std::shared_ptr<CachedObject> object, uint64_t blocks) {

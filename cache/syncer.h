@@ -21,7 +21,9 @@ class Syncer {
   /// `sync_all`: makes the whole disk durable at once, or returns false.
   Syncer(std::chrono::milliseconds interval, uint64_t batch_blocks, std::function<bool()> sync_all,
          std::function<void()> tick);
-  ~Syncer();  ///< Works off what waits.
+  ~Syncer() { Stop(); }
+  /// Works off what waits and ends the thread. Idempotent; from one thread only.
+  void Stop();
 
   /// `blocks`: weight of what is new. Waits when very much waits already; call with no lock held.
   void Enqueue(std::shared_ptr<CachedObject> object, uint64_t blocks);

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <map>
 #include <random>
 
@@ -73,11 +74,11 @@ TEST_F(CrashTest, ARowNeverClaimsMoreThanTheDiskHas) {
   std::map<InodeId, Bytes> synced_dirty;
   uint64_t next_inode = 1;
   uint64_t claims = 0;
-  for (int round = 0; round < 12; ++round) {
+  for (int round = 0; round < 6; ++round) {
     std::vector<ObjectRef> open;
-    for (int step = 0; step < 8; ++step) {
+    for (int step = 0; step < 6; ++step) {
       const InodeId inode(next_inode++);
-      const Bytes bytes = RandomBytes(random() % (4 * kMiB) + 1, random());
+      const Bytes bytes = RandomBytes(random() % (2 * kMiB + kMiB / 2) + 1, random());
       switch (random() % 4) {
         case 0:
         case 1: {
@@ -143,7 +144,7 @@ TEST_F(CrashTest, ARowNeverClaimsMoreThanTheDiskHas) {
         ++claims;
         const auto expected = BlockOf(bytes, i);
         ASSERT_GE(raw.size(), i * kMiB + expected.size());
-        EXPECT_TRUE(std::ranges::equal(BlockOf(raw, i).first(expected.size()), expected));
+        EXPECT_EQ(std::memcmp(raw.data() + i * kMiB, expected.data(), expected.size()), 0);
       }
     }
     for (const auto& [inode, bytes] : synced_dirty) {
@@ -154,7 +155,7 @@ TEST_F(CrashTest, ARowNeverClaimsMoreThanTheDiskHas) {
     after->reset();
     std::filesystem::remove_all(cut);
   }
-  EXPECT_GT(claims, 20U);
+  EXPECT_GT(claims, 10U);
 }
 
 // After MakeDirty a power cut brings back neither the clean row nor a belief in the old content.
