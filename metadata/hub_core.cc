@@ -5,6 +5,7 @@
 #include "metadata/execute.h"
 #include "metadata/merge.h"
 #include "metadata/row_bytes.h"
+#include "metadata/snapshot_stream.h"
 
 namespace quadfs::metadata {
 namespace {
@@ -115,10 +116,9 @@ Result<void> HubCore::Init() {
 
   MutexLock lock(mutex_);
   campus_op_ = QUADFS_TRY(ReadNumber(*store_, MetaKey("campus_op"), 0));
-  first_pending_ = campus_op_ + 1;
   const auto scanned = store_->ScanPrefix(FamilyPrefix(Family::kPending), {},
-                                          [&](std::string_view key, std::string_view) {
-                                            if (pending_++ == 0) first_pending_ = *ParseNumberKey(key);
+                                          [&](std::string_view, std::string_view) {
+                                            ++pending_;
                                             return true;
                                           });
   if (!scanned.ok()) return scanned;
@@ -147,22 +147,13 @@ Result<void> HubCore::Init() {
   return {};
 }
 
-uint64_t HubCore::global() const {
-  MutexLock lock(mutex_);
-  return global_;
-}
+uint64_t HubCore::global() const { return global_; }
 Checksum HubCore::global_chain() const {
   MutexLock lock(mutex_);
   return options_.primary ? view_log_->chain() : global_chain_;
 }
-uint64_t HubCore::last_pending() const {
-  MutexLock lock(mutex_);
-  return campus_op_;
-}
-uint64_t HubCore::pending_count() const {
-  MutexLock lock(mutex_);
-  return pending_;
-}
+uint64_t HubCore::last_pending() const { return campus_op_; }
+uint64_t HubCore::pending_count() const { return pending_; }
 
 Result<std::optional<Result<OpResult>>> HubCore::FindAnswer(const OpOrigin& origin) const {
   std::optional<Result<OpResult>> answer;
@@ -346,6 +337,16 @@ Result<uint64_t> HubCore::Merge(CampusId campus, const std::vector<LogEntry>& en
   return merged;
 }
 
+Result<uint64_t> HubCore::Merged(CampusId campus) const {
+  return ReadNumber(*store_, MergedKey(campus), 0);
+}
+
+void HubCore::SkipCampusOps(uint64_t merged) {
+  if (campus_op_ >= merged) return;
+  MutexLock lock(mutex_);
+  if (campus_op_ < merged) campus_op_ = merged;
+}
+
 Result<void> HubCore::SetLeases(
     const std::vector<std::pair<InodeId, std::optional<CampusId>>>& leases) {
   uint64_t sequence = 0;
@@ -421,7 +422,6 @@ Result<std::vector<RowChange>> HubCore::ApplyOne(const LogEntry& entry, RowOverl
 }
 
 Result<void> HubCore::ApplyGlobal(const std::vector<std::string>& entries) {
-  uint64_t sequence = 0;
   {
     MutexLock lock(mutex_);
     for (const std::string& bytes : entries) {
@@ -447,18 +447,46 @@ Result<void> HubCore::ApplyGlobal(const std::vector<std::string>& entries) {
       engine.Set(MetaKey("global"), position.Take());
       engine.Set(SequenceKey(Family::kLog, entry.sequence.value), ChainBytes(chain) + bytes);
       for (RowChange& row : engine.Take()) batch.push_back(std::move(row));
-      sequence = view_log_->Append(shown, batch);
+      const uint64_t sequence = view_log_->Append(shown, batch);
       if (auto written = store_->Write(batch, false); !written.ok()) return written;
-      global_ = entry.sequence.value;
-      global_chain_ = chain;
-      if (answered != 0 && pending_ > 0) --pending_;
+      // A replica may lose its newest entries in a power cut: main has them. So they are shown to
+      // nodes at once, and before anyone who waits for the position goes on.
+      view_log_->Release(sequence);
       view_->SetPosition(SequenceNumber(sequence));
+      global_chain_ = chain;
+      global_ = entry.sequence.value;
+      if (answered != 0 && pending_ > 0) --pending_;
       change.view = SequenceNumber(sequence);
       changes_.PostChange(std::move(change));
     }
   }
-  // A replica may lose its newest entries in a power cut: main has them.
-  view_log_->Release(sequence);
+  return {};
+}
+
+void HubCore::SetGlobalChain(const Checksum& chain) {
+  MutexLock lock(mutex_);
+  global_chain_ = chain;
+}
+
+Result<void> HubCore::AdoptSnapshot(transport::Client& main) {
+  if (global_ != 0) {
+    return Error(ErrorCode::kStale,
+                 "main's log is not the one this hub's database (" + options_.directory +
+                     ") came from: stop quadfsd here, move that directory away, start it again");
+  }
+  const SnapshotPosition at = QUADFS_TRY(
+      ReceiveSnapshot(main, options_.cluster, *store_, Deadline::After(std::chrono::hours(2))));
+  MutexLock lock(mutex_);
+  RowEncoder position;
+  position.Little(at.position);
+  position.Raw(ChainBytes(at.chain));
+  if (auto written = store_->Write({{MetaKey("global"), position.Take()}}, true); !written.ok()) {
+    return written;
+  }
+  totals_.Clear();
+  global_chain_ = at.chain;
+  global_ = at.position;
+  changes_.Post([](ChangeListener& listener) { listener.OnReset(); });
   return {};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,6 +19,7 @@
 #include "metadata/sequence_log.h"
 #include "metadata/state_writer.h"
 #include "transport/base/mutex.h"
+#include "transport/client.h"
 
 namespace quadfs::metadata {
 
@@ -72,6 +74,10 @@ class HubCore {
   /// At main: merges operations of a branch, in order; those merged before are skipped.
   /// Returns the last campus operation merged.
   Result<uint64_t> Merge(CampusId campus, const std::vector<LogEntry>& entries);
+  Result<uint64_t> Merged(CampusId campus) const;
+  /// At a branch: main has merged operations up to `merged`: new ones are numbered above it, also
+  /// when this hub's database was lost.
+  void SkipCampusOps(uint64_t merged);
   /// At main: sets or removes leases; durable.
   Result<void> SetLeases(const std::vector<std::pair<InodeId, std::optional<CampusId>>>& leases);
   /// Campus that holds the lease of a directory, if any.
@@ -80,6 +86,11 @@ class HubCore {
 
   /// At a branch: applies entries of the global log that follow global().
   Result<void> ApplyGlobal(const std::vector<std::string>& entries);
+  /// At a branch: where main's log stands at global(), as main said.
+  void SetGlobalChain(const Checksum& chain);
+  /// At a branch without any rows yet: takes main's state as it is now. Errors: kStale if there are
+  /// rows (then they are of another history, and pending operations may be among them).
+  Result<void> AdoptSnapshot(transport::Client& main);
   /// At a branch: pending operations after `after`, oldest first.
   Result<std::vector<std::pair<uint64_t, std::string>>> Pending(uint64_t after, size_t limit,
                                                                 size_t max_bytes) const;
@@ -123,11 +134,11 @@ class HubCore {
 
   mutable Mutex mutex_;
   TotalsCache totals_ QUADFS_GUARDED_BY(mutex_);
-  uint64_t global_ QUADFS_GUARDED_BY(mutex_) = 0;
+  // Written under the lock; read without it, so that who holds another lock may ask.
+  std::atomic<uint64_t> global_{0};
+  std::atomic<uint64_t> campus_op_{0};
+  std::atomic<uint64_t> pending_{0};
   Checksum global_chain_ QUADFS_GUARDED_BY(mutex_);
-  uint64_t campus_op_ QUADFS_GUARDED_BY(mutex_) = 0;
-  uint64_t first_pending_ QUADFS_GUARDED_BY(mutex_) = 1;
-  uint64_t pending_ QUADFS_GUARDED_BY(mutex_) = 0;
   std::map<std::pair<CampusId, NodeId>, uint64_t> pruned_ QUADFS_GUARDED_BY(mutex_);
 };
 

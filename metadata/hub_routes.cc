@@ -132,6 +132,9 @@ void HubService::OnSession(transport::Request& request, transport::Response& res
   if (!ReadMessage(request, response, asked)) return;
   wire::SessionAnswer answer;
   answer.set_global(core_->global());
+  const auto merged = core_->Merged(request.peer().campus);
+  if (!merged.ok()) return (void)response.Fail(merged.error());
+  answer.set_merged(*merged);
   ReplyMessage(response, Result<wire::SessionAnswer>(std::move(answer)));
 }
 

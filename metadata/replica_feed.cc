@@ -1,6 +1,7 @@
 #include "metadata/replica_feed.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -52,32 +53,49 @@ Result<std::shared_ptr<SwitchingView::Replica>> ReplicaFeed::OpenRows(const std:
 }
 
 Result<void> ReplicaFeed::Open() {
-  std::error_code ignored;
-  // A bootstrap that was cut short left these.
-  std::filesystem::remove_all(options_.directory + ".new", ignored);
-  std::filesystem::remove_all(options_.directory + ".old", ignored);
-  auto replica = OpenRows(options_.directory);
-  if (!replica.ok() && replica.error().code() == ErrorCode::kCorruption) {
-    // The hub has it all: a damaged replica is thrown away.
-    std::filesystem::remove_all(options_.directory, ignored);
-    replica = OpenRows(options_.directory);
+  // Each history has a folder of its own, numbered; the newest that is whole counts. (RocksDB
+  // knows a data base in use by its path, so the next one cannot take the old one's place.)
+  std::error_code error;
+  std::filesystem::create_directories(options_.directory, error);
+  std::vector<uint64_t> numbers;
+  for (const auto& entry : std::filesystem::directory_iterator(options_.directory, error)) {
+    const std::string name = entry.path().filename();
+    uint64_t number = 0;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (parsed.ec == std::errc() && parsed.ptr == name.data() + name.size()) numbers.push_back(number);
   }
-  if (!replica.ok()) return std::move(replica).error();
-  const auto row = QUADFS_TRY((*replica)->store->Read(MetaKey(kPositionName)));
-  if (row) {
-    RowDecoder position(*row);
-    position_ = position.Little<uint64_t>();
-    const std::string_view chain = position.Raw(chain_.bytes.size());
-    if (!position.AtEnd()) return Error(ErrorCode::kCorruption, "the replica's position cannot be read");
-    std::memcpy(chain_.bytes.data(), chain.data(), chain.size());
+  if (error) return Error(ErrorCode::kIo, options_.directory + ": " + error.message());
+  std::sort(numbers.rbegin(), numbers.rend());
+  for (const uint64_t number : numbers) {
+    number_ = std::max(number_, number);
+    auto opened = OpenRows(Folder(number));
+    if (!opened.ok() && opened.error().code() != ErrorCode::kCorruption) return std::move(opened).error();
+    const auto row = opened.ok() ? (*opened)->store->Read(MetaKey(kPositionName))
+                                 : Result<std::optional<std::string>>(std::optional<std::string>());
+    if (!view_.Current() && row.ok() && *row) {
+      RowDecoder position(**row);
+      position_ = position.Little<uint64_t>();
+      const std::string_view chain = position.Raw(chain_.bytes.size());
+      if (!position.AtEnd()) return Error(ErrorCode::kCorruption, "the replica's position cannot be read");
+      std::memcpy(chain_.bytes.data(), chain.data(), chain.size());
+      (*opened)->view->SetPosition(SequenceNumber(position_));
+      view_.Exchange(*std::move(opened));
+      continue;
+    }
+    // Older, never finished or damaged: the hub has it all.
+    if (opened.ok()) opened->reset();
+    std::filesystem::remove_all(Folder(number), error);
   }
-  (*replica)->view->SetPosition(SequenceNumber(position_));
-  const bool has_root = QUADFS_TRY((*replica)->store->Read(InodeKey(kRootInode))).has_value();
-  view_.Exchange(*std::move(replica));
+  if (!view_.Current()) view_.Exchange(QUADFS_TRY(OpenRows(Folder(++number_))));
+  const bool has_root = QUADFS_TRY(view_.Current()->store->Read(InodeKey(kRootInode))).has_value();
   MutexLock lock(mutex_);
   ready_ = has_root;
   applied_ = position_;
   return {};
+}
+
+std::string ReplicaFeed::Folder(uint64_t number) const {
+  return options_.directory + "/" + std::to_string(number);
 }
 
 void ReplicaFeed::Start() {
@@ -176,26 +194,23 @@ void ReplicaFeed::Follow(std::stop_token stop) {
 }
 
 Result<void> ReplicaFeed::Bootstrap() {
-  const std::string fresh = options_.directory + ".new";
-  const std::string old = options_.directory + ".old";
+  const uint64_t number = number_ + 1;
   std::error_code error;
-  std::filesystem::remove_all(fresh, error);
-  SnapshotPosition at;
-  {
-    const auto replica = QUADFS_TRY(OpenRows(fresh));
-    at = QUADFS_TRY(ReceiveSnapshot(hub_, cluster_, *replica->store, Deadline::After(kBootstrapLimit)));
-    auto written = replica->store->Write({{MetaKey(kPositionName), EncodePosition(at.position, at.chain)}}, true);
-    if (!written.ok()) return written;
+  std::filesystem::remove_all(Folder(number), error);
+  auto replica = QUADFS_TRY(OpenRows(Folder(number)));
+  const SnapshotPosition at =
+      QUADFS_TRY(ReceiveSnapshot(hub_, cluster_, *replica->store, Deadline::After(kBootstrapLimit)));
+  if (!QUADFS_TRY(replica->store->Read(InodeKey(kRootInode)))) {
+    return Error(ErrorCode::kUnavailable, "the hub has no tree yet");
   }
-  // The rows in use go when the last reader has left them; their files are moved aside at once.
-  std::filesystem::remove_all(old, error);
-  std::filesystem::rename(options_.directory, old, error);
-  if (!error) std::filesystem::rename(fresh, options_.directory, error);
-  if (error) return Error(ErrorCode::kIo, options_.directory + ": " + error.message());
-  auto replica = QUADFS_TRY(OpenRows(options_.directory));
+  auto written =
+      replica->store->Write({{MetaKey(kPositionName), EncodePosition(at.position, at.chain)}}, true);
+  if (!written.ok()) return written;
   replica->view->SetPosition(SequenceNumber(at.position));
   view_.Exchange(std::move(replica));
-  std::filesystem::remove_all(old, error);
+  // Readers that are still in the old rows keep the files open.
+  std::filesystem::remove_all(Folder(number_), error);
+  number_ = number;
   totals_.Clear();
   position_ = at.position;
   chain_ = at.chain;
@@ -213,6 +228,15 @@ Result<void> ReplicaFeed::Bootstrap() {
 
 Result<void> ReplicaFeed::OnFrame(uint8_t type, const std::string& payload) {
   switch (static_cast<FrameType>(type)) {
+    case FrameType::kStart: {
+      wire::StreamStart start;
+      if (!start.ParseFromString(payload) || start.chain().size() != chain_.bytes.size() ||
+          start.position() != position_) {
+        return Error(ErrorCode::kCorruption, "the stream's start cannot be read");
+      }
+      std::memcpy(chain_.bytes.data(), start.chain().data(), start.chain().size());
+      return {};
+    }
     case FrameType::kEntries: return Apply(payload);
     case FrameType::kHeartbeat: {
       wire::Heartbeat beat;

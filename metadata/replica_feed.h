@@ -54,7 +54,10 @@ class ReplicaFeed {
   const std::function<void()> on_rebuilt_;
   SwitchingView view_;
 
+  std::string Folder(uint64_t number) const;
+
   // Of the applying thread.
+  uint64_t number_ = 0;  ///< Of the folder in use.
   TotalsCache totals_;
   uint64_t position_ = 0;
   Checksum chain_;

@@ -105,6 +105,10 @@ uint64_t SequenceLog::first() const {
   MutexLock lock(mutex_);
   return first_;
 }
+Checksum SequenceLog::start_chain() const {
+  MutexLock lock(mutex_);
+  return start_chain_;
+}
 Checksum SequenceLog::chain() const {
   MutexLock lock(mutex_);
   return chain_;

@@ -45,6 +45,8 @@ class SequenceLog {
   uint64_t released() const;
   Checksum chain() const;
   uint64_t first() const;
+  /// Chain before the first entry that is kept.
+  Checksum start_chain() const;
 
   /// Errors: kStale: this log does not have that history (other chain, trimmed, ahead of us).
   Result<void> CheckHistory(uint64_t sequence, const Checksum& chain) const;

@@ -19,6 +19,7 @@ void StreamRegistry::Serve(transport::Request& request, transport::Response& res
   std::from_chars(text.data(), text.data() + text.size(), from);
   const std::string hex = request.query("chain");
   Result<void> known;
+  Checksum start = log_.start_chain();
   if (hex.empty()) {
     // Nothing there yet: a short log is replayed from its start.
     if (from != 0 || log_.first() != 1 || log_.released() > kReplayLimit) {
@@ -27,6 +28,7 @@ void StreamRegistry::Serve(transport::Request& request, transport::Response& res
   } else {
     const auto chain = ChecksumFromHex(hex);
     known = chain.ok() ? log_.CheckHistory(from, *chain) : Result<void>(chain.error());
+    if (chain.ok()) start = *chain;
   }
   if (!known.ok()) {
     (void)response.Fail(known.error());
@@ -41,7 +43,13 @@ void StreamRegistry::Serve(transport::Request& request, transport::Response& res
     slot = outbox;
   }
   log_.Poke();
-  if (response.Start(200, "application/octet-stream", std::nullopt).ok()) {
+  wire::StreamStart head;
+  head.set_position(from);
+  head.set_chain(start.bytes.data(), start.bytes.size());
+  std::string frame;
+  transport::AppendFrame(frame, static_cast<uint8_t>(FrameType::kStart), head.SerializeAsString());
+  if (response.Start(200, "application/octet-stream", std::nullopt).ok() &&
+      response.Write(std::as_bytes(std::span(frame))).ok()) {
     (void)Pump(response, *outbox, from);
   }
   MutexLock lock(mutex_);

@@ -1,6 +1,7 @@
 #include "metadata/upstream_link.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "metadata/proto/wire.pb.h"
 #include "metadata/wire.h"
@@ -180,6 +181,7 @@ void UpstreamLink::KeepSession(std::stop_token stop) {
     request.set_applied(core_.global());
     const auto answer = CallService<wire::SessionAnswer>(main_, "/v1/session", request, Deadline::After(seconds(3)));
     if (answer.ok()) {
+      core_.SkipCampusOps(answer->merged());
       NoteContact(sent);
     } else {
       NoteProblem(answer.error().message());
@@ -203,6 +205,17 @@ void UpstreamLink::GiveBack(const std::vector<InodeId>& directories) {
 
 Result<void> UpstreamLink::OnFrame(uint8_t type, const std::string& payload) {
   switch (static_cast<FrameType>(type)) {
+    case FrameType::kStart: {
+      wire::StreamStart start;
+      Checksum chain;
+      if (!start.ParseFromString(payload) || start.chain().size() != chain.bytes.size() ||
+          start.position() != core_.global()) {
+        return Error(ErrorCode::kCorruption, "the stream's start cannot be read");
+      }
+      std::memcpy(chain.bytes.data(), start.chain().data(), start.chain().size());
+      core_.SetGlobalChain(chain);
+      return {};
+    }
     case FrameType::kEntries: {
       wire::EntryBatch batch;
       if (!batch.ParseFromString(payload)) return Error(ErrorCode::kCorruption, "entries cannot be read");
@@ -255,6 +268,11 @@ void UpstreamLink::Follow(std::stop_token stop) {
     if (stop.stop_requested()) return;
     if (any) retry = kFirstRetry;
     NoteProblem(followed.ok() ? "main closed the stream" : followed.error().message());
+    if (!followed.ok() && followed.error().code() == ErrorCode::kStale) {
+      auto adopted = core_.AdoptSnapshot(main_);
+      if (adopted.ok()) continue;
+      NoteProblem(adopted.error().message());
+    }
     MutexLock lock(mutex_);
     if (!stopping_) changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + retry);
     retry = std::min<milliseconds>(retry * 2, kLastRetry);

@@ -18,6 +18,7 @@ enum class FrameType : uint8_t {
   kHeartbeat = 2,  ///< wire::Heartbeat, each 200 ms.
   kMessage = 3,    ///< wire::SideMessage.
   kRecall = 4,     ///< wire::DirectoryList: give these leases back.
+  kStart = 5,      ///< wire::StreamStart, first of all.
   kSnapshotHead = 16,
   kRows = 17,
   kSnapshotEnd = 18,
