@@ -33,6 +33,7 @@ class NodeMount {
   struct Status {
     bool passthrough = false;
     uint64_t open_files = 0, inodes = 0, passthrough_opens = 0, cached_opens = 0;
+    std::string problem;  ///< The last thing that went wrong in the background; empty if nothing.
   };
 
   static Result<std::unique_ptr<NodeMount>> Create(Options options, metadata::LocalStore& local,
