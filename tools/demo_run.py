@@ -53,7 +53,7 @@ class Demo:
     def up(self):
         line = f"rate:{self.options.rate},rtt:{self.options.rtt}"
         self.run("up", "--nodes", "main=1,a=1,b=1", "--link", f"main-a={line}", "--link", f"main-b={line}",
-                 "--bin", os.path.join(self.root, "build", "release", "bin"), show=True)
+                 "--bin", os.environ.get("QUADFS_BIN") or os.path.join(self.root, "build", "release", "bin"), show=True)
 
     def make_data(self):
         """The data set at a, in a directory that is not archived: its only copy stays at a."""
@@ -79,7 +79,7 @@ class Demo:
         self.shown("a1", "quadfs", "sync", "/grid/datasets", "--until", "campus", "--timeout", "300s")
 
     def locations(self, node):
-        self.shown(node, "getfattr", "--only-values", "-n", "user.quad.locations", "/grid/datasets")
+        self.shown(node, "getfattr", "--absolute-names", "--only-values", "-n", "user.quad.locations", "/grid/datasets")
         say()
         self.shown(node, "quadfs", "where", "/grid/datasets")
 
