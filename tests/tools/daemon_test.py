@@ -221,8 +221,8 @@ class Single(DaemonTest):
                                   user=65534, group=65534, extra_groups=[], stdout=subprocess.PIPE, timeout=30, check=True)
             return json.loads(done.stdout)
         self.assertEqual(as_nobody(request)["code"], "access-denied")
-        self.assertEqual(as_nobody({"verb": "token", "role": "hub", "campus": "x"})["code"], "permission")
-        self.assertEqual(as_nobody({"verb": "umount"})["code"], "permission")
+        self.assertEqual(as_nobody({"verb": "token", "role": "hub", "campus": "x"})["code"], "not-permitted")
+        self.assertEqual(as_nobody({"verb": "umount"})["code"], "not-permitted")
         self.assertTrue(as_nobody({"verb": "status"})["ok"])
         for bad in ({"verb": "frob"}, {}, {"verb": 7}, {"verb": "where", "paths": "x"}):
             self.assertEqual(as_nobody(bad)["code"], "invalid-argument")
