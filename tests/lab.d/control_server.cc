@@ -108,7 +108,7 @@ std::string ControlServer::Answer(const std::string& request) {
 std::string ControlServer::Status() const {
   std::ostringstream out;
   out << "{\"rate_bits_per_s\":" << settings_.rate_bits_per_s << ",\"rtt_ns\":" << settings_.rtt_ns
-      << ",\"loss\":" << settings_.loss << ",\"ab\":";
+      << ",\"loss\":" << settings_.loss << ",\"corrupt\":" << settings_.corrupt << ",\"ab\":";
   WriteDirection(out, a_to_b_);
   out << ",\"ba\":";
   WriteDirection(out, b_to_a_);
@@ -120,6 +120,7 @@ std::string ControlServer::Set(const std::string& assignments) {
   uint64_t rate_bits_per_s = settings_.rate_bits_per_s;
   int64_t rtt_ns = settings_.rtt_ns;
   double loss = settings_.loss;
+  double corrupt = settings_.corrupt;
   std::istringstream words(assignments);
   for (std::string word; words >> word;) {
     const size_t equals = word.find('=');
@@ -135,16 +136,17 @@ std::string ControlServer::Set(const std::string& assignments) {
       const auto number = ParseNumber<int64_t>(value);
       valid = number.has_value() && *number >= 0;
       rtt_ns = number.value_or(0);
-    } else if (key == "loss") {
+    } else if (key == "loss" || key == "corrupt") {
       const auto number = ParseNumber<double>(value);
       valid = number.has_value() && *number >= 0 && *number <= 1;
-      loss = number.value_or(0);
+      (key == "loss" ? loss : corrupt) = number.value_or(0);
     }
     if (!valid) return "error: cannot set " + word;
   }
   settings_.rate_bits_per_s = rate_bits_per_s;
   settings_.rtt_ns = rtt_ns;
   settings_.loss = loss;
+  settings_.corrupt = corrupt;
   a_to_b_.Wake();
   b_to_a_.Wake();
   return "ok";

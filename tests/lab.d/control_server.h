@@ -1,7 +1,7 @@
 /// The control socket of a forwarder: one line in, one line out, a connection for each request.
 ///
 ///   status               a JSON object: settings, and per direction cut state and counters
-///   set KEY=VALUE ...     rate_bits_per_s, rtt_ns, loss; all or nothing
+///   set KEY=VALUE ...     rate_bits_per_s, rtt_ns, loss, corrupt; all or nothing
 ///   cut ab|ba|both        drop everything in that direction
 ///   heal                  stop doing so in both directions
 ///

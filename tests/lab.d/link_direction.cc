@@ -18,6 +18,9 @@ constexpr int64_t kNsPerS = 1'000'000'000;
 /// Holds 50 ms at 10 Gbit/s.
 constexpr size_t kRingBytes = size_t{64} << 20;
 
+/// Smaller packets (bare acknowledgements, handshakes) are not damaged.
+constexpr size_t kMinCorruptBytes = 1000;
+
 /// Packets taken in a row before those that are due are looked at again.
 constexpr int kBurstPackets = 16;
 
@@ -89,6 +92,7 @@ void LinkDirection::AdoptSettings() {
   const int64_t rtt_ns = settings_.rtt_ns.load();
   delay_ns_ = rtt_ns / 2;
   loss_ = settings_.loss.load();
+  corrupt_ = settings_.corrupt.load();
   queue_limit_ns_ =
       std::max(rtt_ns + kQueueExtraNs, SerialisationNs(kMinQueueBytes, rate_bits_per_s_));
   // The line is at most a full queue behind: a change from slow to fast acts at once.
@@ -127,7 +131,7 @@ bool LinkDirection::TakeArrivals(int64_t now_ns) {
       counters_.cut += wire.packets;
       continue;
     }
-    if (DropByChance()) {
+    if (ByChance(loss_)) {
       counters_.lost += wire.packets;
       continue;
     }
@@ -135,6 +139,11 @@ bool LinkDirection::TakeArrivals(int64_t now_ns) {
     if (!departed_ns) {
       counters_.overflowed += wire.packets;
       continue;
+    }
+    // In the payload of a full packet. Its checksum is usually left to the far end (offload), so TCP
+    // does not notice: what is above has to.
+    if (size > kMinCorruptBytes && ByChance(corrupt_)) {
+      room[size - kMinCorruptBytes / 2] ^= std::byte{0x10};
     }
     ring_.Commit({.departed_ns = *departed_ns,
                   .size = static_cast<uint32_t>(size),
@@ -144,14 +153,14 @@ bool LinkDirection::TakeArrivals(int64_t now_ns) {
   return true;
 }
 
-bool LinkDirection::DropByChance() {
-  if (loss_ == 0) return false;
+bool LinkDirection::ByChance(double share) {
+  if (share == 0) return false;
   random_state_ += 0x9E3779B97F4A7C15U;  // splitmix64
   uint64_t bits = random_state_;
   bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9U;
   bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBU;
   bits ^= bits >> 31;
-  return static_cast<double>(bits >> 11) * 0x1p-53 < loss_;
+  return static_cast<double>(bits >> 11) * 0x1p-53 < share;
 }
 
 std::optional<int64_t> LinkDirection::Depart(uint32_t wire_bytes, int64_t now_ns) {

@@ -22,6 +22,7 @@ struct LinkSettings {
   std::atomic<uint64_t> rate_bits_per_s{1'000'000'000};  ///< 0: as fast as it goes.
   std::atomic<int64_t> rtt_ns{5'000'000};                ///< Half of it each way.
   std::atomic<double> loss{0};                           ///< Share of packets dropped, 0 to 1.
+  std::atomic<double> corrupt{0};                        ///< Share of packets with a flipped bit.
 };
 
 struct LinkCounters {
@@ -54,7 +55,8 @@ class LinkDirection {
   void DeliverDue(int64_t now_ns);
   /// Returns whether more packets may be waiting at the source.
   bool TakeArrivals(int64_t now_ns);
-  bool DropByChance();
+  /// True for that share of the calls.
+  bool ByChance(double share);
   /// When the last bit of a packet is on the line, or nothing if the queue is full.
   std::optional<int64_t> Depart(uint32_t wire_bytes, int64_t now_ns);
   void WaitForWork();
@@ -74,6 +76,7 @@ class LinkDirection {
   int64_t delay_ns_ = 0;
   int64_t queue_limit_ns_ = 0;
   double loss_ = 0;
+  double corrupt_ = 0;
   int64_t line_free_ns_ = 0;  // When the line has sent all that has departed.
 };
 

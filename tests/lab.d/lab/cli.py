@@ -62,7 +62,8 @@ def _parser(program):
     up.add_argument("--nodes", default=specs.DEFAULT_NODES, metavar="CAMPUS=COUNT,…",
                     help="default: %(default)s; each campus also gets a hub")
     up.add_argument("--link", action="append", default=[], metavar="main-X=KEY:VALUE,…",
-                    help="rate:1gbit, rtt:5ms, loss:0.1%%; these are the defaults but for the loss")
+                    help="rate:1gbit, rtt:5ms, loss:0.1%%, corrupt:0.1%%; these are the defaults but for "
+                         "loss and corrupt, which are 0")
     up.add_argument("--bin", help="where quadfs and quadfsd are; default: build/release/bin, "
                                   "else build/dev/bin")
     up.add_argument("--dir", help="for caches and stores; default: /var/tmp/quadfs-lab/NAME")
@@ -80,6 +81,10 @@ def _parser(program):
     shown.add_argument("--json", action="store_true")
     run = add("exec", _exec, "run a command in a host: exec NODE -- CMD")
     run.add_argument("host", metavar="NODE|HUB")
+    outside = add("outside", _outside, "print where a path of a host is outside the namespaces")
+    outside.add_argument("host", metavar="NODE|HUB")
+    outside.add_argument("inside", metavar="PATH")
+    add("archive", _archive, "print where main's store, the archive, is outside the namespaces")
     where = add("path", _path, "print where a node's /grid is outside the namespaces")
     where.add_argument("node", metavar="NODE")
 
@@ -189,6 +194,16 @@ def _exec(options):
 def _path(options):
     lab = labs.Lab.load(options.name)
     print(lab.grid_path(lab.spec.host(options.node, "node")))
+
+
+def _outside(options):
+    lab = labs.Lab.load(options.name)
+    holder = processes.holder(lab, lab.spec.host(options.host, "hub", "node"))
+    print(f"/proc/{holder}/root{os.path.abspath(options.inside)}")
+
+
+def _archive(options):
+    print(labs.Lab.load(options.name).store_dir(specs.MAIN))
 
 
 def _cut(options):

@@ -73,7 +73,7 @@ class StartingLine:
 def change(lab, link):
     """Makes the forwarder adopt the settings that `link` holds."""
     _ask(lab, link, f"set rate_bits_per_s={link.rate_bits_per_s} rtt_ns={link.rtt_ns} "
-                    f"loss={link.loss:.9f}")
+                    f"loss={link.loss:.9f} corrupt={link.corrupt:.9f}")
 
 
 def cut(lab, link, direction):

@@ -22,6 +22,7 @@ class Link:
     rate_bits_per_s: int = 10**9
     rtt_ns: int = 5 * 10**6
     loss: float = 0.0
+    corrupt: float = 0.0  # Share of packets with a flipped bit that no checksum below TLS sees.
 
     @property
     def name(self):
@@ -156,14 +157,14 @@ def parse_link_settings(words):
             parsed["rate_bits_per_s"] = _quantity(word, value, _RATE_UNITS, {"0", "none"})
         elif key == "rtt":
             parsed["rtt_ns"] = _quantity(word, value, _TIME_UNITS, {"0"})
-        elif key == "loss":
+        elif key in ("loss", "corrupt"):
             match = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", value)
-            loss = float(match[1]) / (100 if match[2] else 1) if match else 2
-            if loss > 1:
-                raise LabError(f"{word!r}: loss is a share from 0 to 1, or a percentage like 1%")
-            parsed["loss"] = loss
+            share = float(match[1]) / (100 if match[2] else 1) if match else 2
+            if share > 1:
+                raise LabError(f"{word!r}: {key} is a share from 0 to 1, or a percentage like 1%")
+            parsed[key] = share
         else:
-            raise LabError(f"{word!r} is not rate:…, rtt:… or loss:…")
+            raise LabError(f"{word!r} is not rate:…, rtt:…, loss:… or corrupt:…")
     return parsed
 
 

@@ -19,12 +19,12 @@ def _link(lab, link):
         state = links.status(lab, link)
     except ConnectionError:
         return {"running": False, "rate_bits_per_s": link.rate_bits_per_s,
-                "rtt_ms": link.rtt_ns / 1e6, "loss": link.loss}
+                "rtt_ms": link.rtt_ns / 1e6, "loss": link.loss, "corrupt": link.corrupt}
     return {
         "running": True,
         "rate_bits_per_s": state["rate_bits_per_s"],
         "rtt_ms": state["rtt_ns"] / 1e6,
-        "loss": state["loss"],
+        "loss": state["loss"], "corrupt": state["corrupt"],
         "cut": {name: state[key]["cut"] for key, name in names.items()},
         "bytes": sum(state[key]["bytes"] for key in names),
         "directions": {name: {what: count for what, count in state[key].items() if what != "cut"}
