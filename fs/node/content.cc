@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "fs/node/publisher.h"
 
@@ -11,6 +13,9 @@ namespace quadfs::fs {
 namespace {
 
 using metadata::Attributes;
+
+/// Between two looks for a version that somebody holds.
+constexpr std::chrono::milliseconds kHolderPause{50};
 
 struct timespec TimeOf(int64_t ns) {
   constexpr int64_t kSecond = 1'000'000'000;
@@ -62,7 +67,28 @@ Result<cache::ObjectRef> FindVersion(MountCore& core, const Attributes& row,
   return object;
 }
 
-Result<void> Attach(MountCore& core, OpenFile& file, const Attributes& row, const ContentWish& wish,
+/// The version that `row` names, or, if nobody has that any more, the one published meanwhile.
+Result<cache::ObjectRef> FindNewestVersion(MountCore& core, Attributes& row,
+                                           const Patience& patience) {
+  const Deadline deadline = patience.deadline();
+  for (;;) {
+    auto object = FindVersion(core, row, patience);
+    if (object.ok() || object.error().code() != ErrorCode::kNotFound) return object;
+    QUADFS_TRY(core.replica.Barrier(false, deadline));
+    const Attributes now = QUADFS_TRY(core.view().Get(row.inode));
+    if (now.generation != row.generation) {
+      row = now;
+      continue;
+    }
+    if (deadline.Passed()) {
+      return Error(ErrorCode::kIo, "no reachable place holds the bytes of this version: " +
+                                       object.error().message());
+    }
+    std::this_thread::sleep_for(kHolderPause);  // Its writer is about to publish the next.
+  }
+}
+
+Result<void> Attach(MountCore& core, OpenFile& file, Attributes row, const ContentWish& wish,
                     const Patience& patience) {
   if (auto dirty = core.cache.FindDirty(file.inode); dirty.ok()) {
     AdoptDirty(file, *dirty, row);
@@ -80,7 +106,7 @@ Result<void> Attach(MountCore& core, OpenFile& file, const Attributes& row, cons
       auto opened = core.store.Open(core.view(), core.options.campus, row);
       if (opened.ok()) store_file = std::move(opened).value();
     }
-    if (!store_file) object = QUADFS_TRY(FindVersion(core, row, patience));
+    if (!store_file) object = QUADFS_TRY(FindNewestVersion(core, row, patience));
   }
   const MutexLock lock(file.mutex);
   file.object = std::move(object);

@@ -69,6 +69,7 @@ struct OpenFile {
   std::shared_ptr<const cache::Manifest> base_manifest;  ///< Of `version`, if known.
   std::optional<Publication> pending;  ///< Asked for, answer unknown.
   std::chrono::steady_clock::time_point published_at{};
+  std::chrono::steady_clock::duration reading_time{};  ///< What publishing it costs.
 
   // After the last name went: attributes live here as long as somebody has it open.
   std::optional<metadata::Attributes> orphan;

@@ -114,7 +114,13 @@ Result<void> PrepareOpen(fuse_req_t request, OpenFile& file, const fuse_file_inf
   if (!file.dirty && core.inodes.superseded(file.nodeid)) {
     return Error(ErrorCode::kStale, "a newer version has another kernel inode");
   }
-  const Attributes row = QUADFS_TRY(RowOf(core, file));
+  auto found = RowOf(core, file);
+  const bool gone = found.ok() ? found->nlink == 0 : found.error().code() == ErrorCode::kNotFound;
+  if (gone && !file.attached) {
+    // Removed or replaced between lookup and open, and nobody holds it: the name tells what is now.
+    return Error(ErrorCode::kStale, "the file was removed");
+  }
+  const Attributes row = QUADFS_TRY(std::move(found));
   if (row.type != metadata::FileType::kRegular) {
     return Error(ErrorCode::kInvalidArgument, "only files have content");
   }

@@ -52,7 +52,9 @@ Result<void> Publisher::PublishContent(OpenFile& file, Deadline deadline) {
       QUADFS_TRY(Accept(file, done.generation, std::move(done.manifest), FileSignature{}));
       continue;  // What was changed since then goes into the next.
     }
+    const auto begun = std::chrono::steady_clock::now();
     cache::Manifest manifest = QUADFS_TRY(file.object->ComputeManifest());
+    file.reading_time = std::chrono::steady_clock::now() - begun;
     const Checksum root = manifest.Root();
     const bool same = row.generation.value != 0 && row.size == manifest.size_bytes() &&
                       row.root == root;
@@ -101,6 +103,8 @@ Result<void> Publisher::PublishContent(OpenFile& file, Deadline deadline) {
       }
       return std::move(answer).error();
     }
+    // The operation has no way to say 1970: there, 0 means now.
+    if (before.mtime_ns == 0) QUADFS_TRY(PublishTime(file, 0, deadline));
     return Accept(file, publish.generation, std::move(manifest), before);
   }
   return Error(ErrorCode::kUnavailable, "other nodes publish the same file all the time");
@@ -124,6 +128,10 @@ Result<void> Publisher::PublishTime(OpenFile& file, int64_t mtime_ns, Deadline d
 Result<void> Publisher::Accept(OpenFile& file, Generation generation, cache::Manifest manifest,
                                const FileSignature& before) {
   const auto shared = std::make_shared<const cache::Manifest>(manifest);
+  // A file rewritten with the bytes it had: this object takes the place of the older one.
+  if (auto twin = core_.cache.Find({file.inode, generation}); twin.ok() && *twin != file.object) {
+    (*twin)->Discard();
+  }
   QUADFS_TRY(file.object->Seal(generation, std::move(manifest), /*still_open_for_write=*/true));
   {
     const MutexLock lock(file.mutex);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -14,7 +15,7 @@
 
 namespace quadfs::fs {
 
-/// Turns what programs changed into published versions: at close, after 30 s of writing, and again
+/// Turns what programs changed into published versions: at close, every now and then while they write, and again
 /// and again in the background while the hub is away. It never drops a change.
 ///
 /// A file leaves the dirty state when its last writer closed it, it is published as it is, and no
@@ -44,8 +45,13 @@ class Publisher {
   /// Publishes all that is dirty, as far as it goes until `deadline`.
   void Drain(Deadline deadline);
 
-  /// A file that stays open for writing is published this often.
-  static constexpr std::chrono::seconds kWhileOpen{30};
+  /// A file that stays open for writing is published this often: a log soon enough to be followed
+  /// elsewhere, a large file not so often that reading it takes more than a fiftieth of the time.
+  static std::chrono::steady_clock::duration WhileOpen(const OpenFile& file) {
+    constexpr std::chrono::steady_clock::duration kSoonest = std::chrono::seconds(5);
+    constexpr std::chrono::steady_clock::duration kLatest = std::chrono::seconds(30);
+    return std::clamp(50 * file.reading_time, kSoonest, kLatest);
+  }
 
  private:
   struct Item {

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kThreads = 2;
 constexpr std::chrono::milliseconds kMaxBackOff{2000};
 /// How often the open files are looked through.
-constexpr std::chrono::seconds kRound{5};
+constexpr std::chrono::seconds kRound{1};
 
 }  // namespace
 
@@ -111,9 +111,13 @@ void Publisher::WatchOpenFiles(const std::stop_token& stop) {
     }
     for (const FileTable::Ref& file : core_.files.All()) {
       if (stop.stop_requested()) return;
+      {
+        const MutexLock lock(file->mutex);
+        if (file->writers == 0) continue;
+      }
       const MutexLock turn(file->turn);
       const auto since = std::chrono::steady_clock::now() - file->published_at;
-      if (file->writers == 0 || since < kWhileOpen || !file->Changed()) continue;
+      if (file->writers == 0 || since < WhileOpen(*file) || !file->Changed()) continue;
       (void)Publish(*file, core_.NewDeadline());
     }
   }

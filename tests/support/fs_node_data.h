@@ -66,6 +66,9 @@ class PeerSource final : public fs::BlockSource {
     for (cache::BlockCache* cache : caches_) {
       auto found = cache->Find(object);
       if (found.ok() && (*found)->complete()) return found;
+      // Being changed, but blocks that are as they were are served, as a real node does.
+      auto dirty = cache->FindDirty(object.inode);
+      if (dirty.ok() && (*dirty)->id() == object) return dirty;
     }
     return Error(ErrorCode::kNotFound, "no node holds " + cache::ObjectName(object));
   }
