@@ -18,6 +18,7 @@
 #include "tests/support/fs_data_store.h"
 #include "tests/support/matchers.h"
 #include "tests/support/transport_twins.h"
+#include "transport/base/random.h"
 
 namespace quadfs::test {
 
@@ -104,11 +105,13 @@ class LiveClient final : public transport::Client {
 /// twin. Kill drops it as a crash would; Start opens what it left.
 class TestCampusHub {
  public:
-  TestCampusHub(uint64_t campus, TestNamespace& names, TestCampusHub* main = nullptr)
+  /// `upstream`: how main is reached; none: by a twin.
+  TestCampusHub(uint64_t campus, TestNamespace& names, TestCampusHub* main = nullptr,
+                transport::Client* upstream = nullptr)
       : campus_(campus), hub(CampusId(campus), names), main_(main) {
     if (main_ != nullptr) {
       upstream_ = std::make_unique<LiveClient>(main_->live, PeerOf(campus_, NodeId(0)));
-      uplink = std::make_unique<FaultyClient>(*upstream_);
+      uplink = std::make_unique<FaultyClient>(upstream != nullptr ? *upstream : *upstream_);
       hub.SetUpstream([this](const metadata::Message& message) { main_->Receive(message); });
     }
     Start();
@@ -229,7 +232,7 @@ class TestCampusNode {
     (*object)->NoteWrite(0, content.size());
     auto manifest = (*object)->ComputeManifest();
     EXPECT_THAT(manifest, IsOk());
-    const ObjectId id{inode, metadata::NextGeneration(base, node_)};
+    const ObjectId id{inode, metadata::NextGeneration(base, Random::System())};
     names_.Publish(id, *manifest, {hub_.campus(), node_, id.generation, false});
     EXPECT_THAT((*object)->Seal(id.generation, *manifest, false), IsOk());
     if (enqueue) {
