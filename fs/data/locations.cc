@@ -81,8 +81,11 @@ Result<std::string> Locations::Json(const metadata::Attributes& attributes,
     nodes[holder.node] = holder;
   }
   for (const auto& holder : shares.nodes) nodes[holder.node] = holder;
-  if (own.bytes > 0) nodes[own.node] = own;
-  else if (!shares.bytes) nodes.erase(own.node);
+  if (own.bytes > 0) {
+    nodes[own.node] = own;
+  } else if (shares.bytes > 0) {
+    nodes.erase(own.node);
+  }
   json["nodes"] = nlohmann::json::object();
   for (const auto& [id, holder] : nodes) {
     json["nodes"][NameOf(holder.campus, id)] = {{"bytes", holder.bytes},

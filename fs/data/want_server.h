@@ -27,7 +27,9 @@ class WantReader {
 /// Threads: every method may be called concurrently. Lifetime: client and reader outlive it.
 class WantServer {
  public:
-  WantServer(transport::Client& hub, WantReader& reader, size_t threads = 4);
+  /// As many as a hub's fetchers may want at once, so that none waits behind another.
+  static constexpr size_t kThreads = 12;
+  WantServer(transport::Client& hub, WantReader& reader, size_t threads = kThreads);
   ~WantServer() { Stop(); }
 
   /// A kMessageWant from the hub.
