@@ -172,8 +172,8 @@ Result<void> BlockCacheImpl::Evict(const ObjectId& object) {
     }
     core_.syncer->Flush();  // What only waits for its sync is not in use.
   }
-  return Error(ErrorCode::kBusy, "object " + ObjectName(object) +
-                                     " is open, pinned, or not saved elsewhere yet");
+  return Error(ErrorCode::kBusy,
+               "object " + ObjectName(object) + " is open, pinned, or not saved elsewhere yet");
 }
 
 Result<void> BlockCacheImpl::SetPinned(const ObjectId& object, bool pinned) {

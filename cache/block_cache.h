@@ -27,7 +27,7 @@ namespace quadfs::cache {
 class CacheObject {
  public:
   virtual ~CacheObject() = default;
-  virtual ObjectId id() const = 0;  ///< Of a dirty object: the version it was made from.
+  virtual ObjectId id() const = 0;          ///< Of a dirty object: the version it was made from.
   virtual uint64_t size_bytes() const = 0;  ///< Of a dirty object: what fstat says now.
   /// Read-write; opened at the first call, valid while the object lives. -1: the file cannot be
   /// opened (out of descriptors, disk gone); answer EIO.
@@ -94,7 +94,8 @@ class CacheObject {
   /// Another place has it, verified: it may be evicted.
   virtual Result<void> MarkSaved() = 0;
   virtual bool unsaved() const = 0;
-  /// Forgets it at once (file removed, or version superseded); its file goes with the last reference.
+  /// Forgets it at once (file removed, or version superseded); its file goes with the last
+  /// reference.
   virtual void Discard() = 0;
 };
 using ObjectRef = std::shared_ptr<CacheObject>;

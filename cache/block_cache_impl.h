@@ -36,8 +36,8 @@ class BlockCacheImpl final : public BlockCache {
   /// The object of that key, open or from its row. Errors: kNotFound, those of the index.
   Result<Loaded> Load(const RowKey& key);
   Result<Loaded> LoadLocked(const RowKey& key);
-  Loaded MakeOpen(ObjectTable::Entry* entry, ObjectRow row, std::shared_ptr<const Manifest> manifest,
-                  UniqueFd fd, bool row_exists);
+  Loaded MakeOpen(ObjectTable::Entry* entry, ObjectRow row,
+                  std::shared_ptr<const Manifest> manifest, UniqueFd fd, bool row_exists);
   Result<Loaded> CreateLocked(ObjectRow row);
   std::shared_ptr<const Manifest> LoadManifest(const ObjectRow& row) const;
   void Tick();

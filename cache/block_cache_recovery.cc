@@ -19,11 +19,11 @@ Result<std::string> KernelBootId() {
 }  // namespace
 
 struct BlockCacheImpl::Recovered {
-  std::vector<uint64_t> files;   ///< Slots that have a file, ascending.
-  std::vector<uint64_t> named;   ///< Slots that a row names.
+  std::vector<uint64_t> files;  ///< Slots that have a file, ascending.
+  std::vector<uint64_t> named;  ///< Slots that a row names.
   std::vector<ObjectTable::Entry> entries;
   uint64_t unreadable_rows = 0;
-  uint64_t lost_objects = 0;     ///< Dirty or unsaved ones whose file is gone.
+  uint64_t lost_objects = 0;  ///< Dirty or unsaved ones whose file is gone.
   bool HasFile(uint64_t slot) const { return std::binary_search(files.begin(), files.end(), slot); }
 };
 
@@ -179,8 +179,7 @@ Result<void> BlockCacheImpl::Recover() {
       core_.options.sync_interval, core_.options.sync_blocks,
       [this] { return !core_.options.sync_data && core_.files.SyncAll(); }, [this] { Tick(); });
   // What the killed predecessor had in the page cache still has to reach the disk.
-  for (const RowKey& key :
-       core_.table.WithFlags(ObjectRow::kUnsynced | ObjectRow::kPartialDirty)) {
+  for (const RowKey& key : core_.table.WithFlags(ObjectRow::kUnsynced | ObjectRow::kPartialDirty)) {
     if (auto object = Load(key); object.ok()) (*object)->Queue(1);
   }
   return {};

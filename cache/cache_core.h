@@ -59,7 +59,8 @@ struct CacheCore {
   /// Slots are taken from the index in runs, so that a new file costs no row.
   static constexpr uint64_t kSlotRun = 4096;
   Mutex slot_mutex;
-  uint64_t next_slot QUADFS_GUARDED_BY(slot_mutex) = 1, slot_limit QUADFS_GUARDED_BY(slot_mutex) = 1;
+  uint64_t next_slot QUADFS_GUARDED_BY(slot_mutex) = 1, slot_limit
+                                                        QUADFS_GUARDED_BY(slot_mutex) = 1;
 };
 
 }  // namespace quadfs::cache

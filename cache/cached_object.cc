@@ -227,8 +227,9 @@ Result<void> CachedObject::FillClean(uint64_t index, std::span<const std::byte> 
   }
   auto written = PutBlock(file, index, block);
   // Full before our limits are reached: others use the disk too.
-  for (int i = 0; i < kEvictionsPerFill && !written.ok() &&
-                  written.error().code() == ErrorCode::kNoSpace; ++i) {
+  for (int i = 0;
+       i < kEvictionsPerFill && !written.ok() && written.error().code() == ErrorCode::kNoSpace;
+       ++i) {
     const auto victim = core_.table.Victim();
     if (!victim || !core_.EvictKey(*victim)) break;
     written = PutBlock(file, index, block);

@@ -54,8 +54,8 @@ class CachedObject final : public CacheObject, public std::enable_shared_from_th
   // For the cache and its syncer.
   bool Matches(uint64_t size_bytes, const Checksum& root) const;
   Result<void> SetPinned(bool pinned);
-  /// The syncer's two steps, on its thread: remembers what is present and starts its write-out; then
-  /// fdatasync, unless `synced` all since, and the row may claim what was remembered.
+  /// The syncer's two steps, on its thread: remembers what is present and starts its write-out;
+  /// then fdatasync, unless `synced` all since, and the row may claim what was remembered.
   void BeginPersist();
   void FinishPersist(bool synced);
   /// Reads how much disk a dirty file takes.
@@ -106,7 +106,8 @@ class CachedObject final : public CacheObject, public std::enable_shared_from_th
   StatSignature computed_ QUADFS_GUARDED_BY(mutex_);  ///< When ComputeManifest began.
   bool complete_ QUADFS_GUARDED_BY(mutex_) = false;
   bool row_exists_ QUADFS_GUARDED_BY(mutex_) = false;
-  uint64_t row_version_ QUADFS_GUARDED_BY(mutex_) = 0, durable_version_ QUADFS_GUARDED_BY(mutex_) = 0;
+  uint64_t row_version_ QUADFS_GUARDED_BY(mutex_) = 0, durable_version_
+                                                       QUADFS_GUARDED_BY(mutex_) = 0;
   bool name_durable_ QUADFS_GUARDED_BY(mutex_) = false;  ///< The file's directory entry is.
   bool detached_ QUADFS_GUARDED_BY(mutex_) = false;
   bool queued_ QUADFS_GUARDED_BY(mutex_) = false;

@@ -87,7 +87,8 @@ Result<void> CachedObject::BecomeDirty(uint8_t extra_flags) {
   return {};
 }
 
-// A fill writes no more than what still counts of the old version, and never over a program's bytes.
+// A fill writes no more than what still counts of the old version, and never over a program's
+// bytes.
 Result<void> CachedObject::FillPartialDirty(uint64_t index, std::span<const std::byte> block) {
   const int file = QUADFS_TRY(File());
   QUADFS_TRY(core_.EvictDownTo(block.size()));
@@ -165,7 +166,8 @@ void CachedObject::NoteWrite(uint64_t offset, uint64_t length) {
 }
 
 Result<void> CachedObject::NoteTruncate(uint64_t new_size) {
-  if (!dirty()) return Error(ErrorCode::kInvalidArgument, "truncate of an object that is not dirty");
+  if (!dirty())
+    return Error(ErrorCode::kInvalidArgument, "truncate of an object that is not dirty");
   const int file = QUADFS_TRY(File());
   {
     MutexLock change(change_mutex_);

@@ -17,8 +17,8 @@ ObjectRow CachedObject::RowNow() const {
   if (row.Has(Flag::kUnsynced) || written_.count() > 0) row.boot_id = core_.options.boot_id;
   const bool sealed_or_clean = !row.Has(Flag::kDirty) || row.Has(Flag::kSealed);
   const bool claims_all = sealed_or_clean && complete_ && durable_.All();
-  row.flags = static_cast<uint8_t>(claims_all ? row.flags | Flag::kComplete
-                                              : row.flags & ~Flag::kComplete);
+  row.flags =
+      static_cast<uint8_t>(claims_all ? row.flags | Flag::kComplete : row.flags & ~Flag::kComplete);
   if (!claims_all) row.signature = {};
   if (manifest_) row.manifest = InlineManifest(*manifest_);
   return row;

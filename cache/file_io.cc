@@ -14,8 +14,8 @@ namespace quadfs::cache {
 Result<uint64_t> ReadAt(int fd, std::span<std::byte> buffer, uint64_t offset) {
   uint64_t done = 0;
   while (done < buffer.size()) {
-    const ssize_t got = ::pread(fd, buffer.data() + done, buffer.size() - done,
-                                static_cast<off_t>(offset + done));
+    const ssize_t got =
+        ::pread(fd, buffer.data() + done, buffer.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return ErrorFromErrno(errno, "read of a data file");
     if (got == 0) break;
@@ -27,8 +27,8 @@ Result<uint64_t> ReadAt(int fd, std::span<std::byte> buffer, uint64_t offset) {
 Result<void> WriteAt(int fd, std::span<const std::byte> bytes, uint64_t offset) {
   uint64_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t put = ::pwrite(fd, bytes.data() + done, bytes.size() - done,
-                                 static_cast<off_t>(offset + done));
+    const ssize_t put =
+        ::pwrite(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return ErrorFromErrno(errno, "write of a data file");
     if (put == 0) return Error(ErrorCode::kIo, "write of a data file: nothing was written");
@@ -54,8 +54,7 @@ Result<void> PunchHole(int fd, uint64_t offset, uint64_t length) {
 
 StatSignature StatSignature::Of(const struct stat& status) {
   const auto nanoseconds = [](const timespec& time) {
-    return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 +
-           static_cast<uint64_t>(time.tv_nsec);
+    return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
   };
   return {.size = static_cast<uint64_t>(status.st_size),
           .mtime_ns = nanoseconds(status.st_mtim),

@@ -22,9 +22,9 @@ class IndexStore {
                             std::string_view value) = 0;
   virtual Result<void> Sync() = 0;
   /// Every row in key order until `row` returns false.
-  virtual Result<void> Scan(std::string_view prefix,
-                            const std::function<bool(std::string_view key,
-                                                     std::string_view value)>& row) const = 0;
+  virtual Result<void> Scan(
+      std::string_view prefix,
+      const std::function<bool(std::string_view key, std::string_view value)>& row) const = 0;
 };
 
 }  // namespace quadfs::cache

@@ -39,7 +39,8 @@ class ExtentCursor {
  public:
   ExtentCursor(int fd, uint64_t size_bytes) : fd_(fd) {
     struct stat status {};
-    sparse_ = ::fstat(fd, &status) == 0 && static_cast<uint64_t>(status.st_blocks) * 512 < size_bytes;
+    sparse_ =
+        ::fstat(fd, &status) == 0 && static_cast<uint64_t>(status.st_blocks) * 512 < size_bytes;
   }
   /// True if [begin, end) surely holds no data.
   bool IsHole(uint64_t begin, uint64_t end) {
@@ -78,8 +79,8 @@ Manifest Manifest::Of(std::span<const std::byte> content) {
   std::vector<Checksum> blocks;
   blocks.reserve(BlockCount(content.size()));
   for (size_t offset = 0; offset < content.size(); offset += kBlockBytes) {
-    blocks.push_back(
-        ChecksumOf(content.subspan(offset, std::min<size_t>(kBlockBytes, content.size() - offset))));
+    blocks.push_back(ChecksumOf(
+        content.subspan(offset, std::min<size_t>(kBlockBytes, content.size() - offset))));
   }
   return Manifest(content.size(), std::move(blocks));
 }

@@ -52,7 +52,9 @@ std::string ObjectRow::Encode() const {
 }
 
 Result<ObjectRow> ObjectRow::Decode(std::string_view bytes) {
-  const auto damaged = [] { return Error(ErrorCode::kCorruption, "damaged row of a cached object"); };
+  const auto damaged = [] {
+    return Error(ErrorCode::kCorruption, "damaged row of a cached object");
+  };
   RowReader in = RowReader::Checked(bytes);
   if (!in.ok()) return damaged();
   if (const uint8_t version = in.U8(); version != kVersion) {

@@ -40,14 +40,14 @@ inline std::string ManifestKey(uint64_t slot) {
 /// What the index knows of one object. On disk: version, fields, CRC-32C; see object_row.cc.
 struct ObjectRow {
   enum Flag : uint8_t {
-    kComplete = 1,      ///< All blocks durable and checked; `signature` counts.
-    kDirty = 2,         ///< A program may be changing it.
-    kUnsaved = 4,       ///< No other place has it.
+    kComplete = 1,  ///< All blocks durable and checked; `signature` counts.
+    kDirty = 2,     ///< A program may be changing it.
+    kUnsaved = 4,   ///< No other place has it.
     kPinned = 8,
-    kSealed = 16,       ///< `id` is a published version, even if dirty.
-    kUnsynced = 32,     ///< Data may be in the page cache of `boot_id` only.
-    kPartialDirty = 64, ///< Dirty, and blocks of the old version are still to be filled.
-    kManifestRow = 128, ///< The manifest has a row of its own.
+    kSealed = 16,        ///< `id` is a published version, even if dirty.
+    kUnsynced = 32,      ///< Data may be in the page cache of `boot_id` only.
+    kPartialDirty = 64,  ///< Dirty, and blocks of the old version are still to be filled.
+    kManifestRow = 128,  ///< The manifest has a row of its own.
   };
   /// A manifest of so many blocks is kept in the row itself: a small object is one write.
   static constexpr uint64_t kInlineBlocks = 32;

@@ -40,8 +40,8 @@ void ObjectTable::Unlist(Entry* entry) {
 
 // Puts it at the young end of the ring if it may be evicted.
 void ObjectTable::Relist(Entry* entry) {
-  const bool evictable = (entry->flags & kNeverEvicted) == 0 && !entry->detached &&
-                         open_.find(entry) == open_.end();
+  const bool evictable =
+      (entry->flags & kNeverEvicted) == 0 && !entry->detached && open_.find(entry) == open_.end();
   if (!evictable) return Unlist(entry);
   if (entry->listed) return;
   entry->previous = oldest_.previous;

@@ -28,7 +28,7 @@ class ObjectTable {
     uint64_t size_bytes = 0;
     uint64_t bytes = 0;  ///< Disk space it is charged for.
     uint64_t last_use = 0;
-    uint8_t flags = 0;   ///< ObjectRow::Flag.
+    uint8_t flags = 0;  ///< ObjectRow::Flag.
     bool touched = false, listed = false, detached = false;
     Entry* previous = nullptr;
     Entry* next = nullptr;

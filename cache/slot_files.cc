@@ -61,8 +61,9 @@ Result<SlotFiles> SlotFiles::Open(const std::string& directory) {
   files.root_.Reset(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!files.root_) return ErrorFromErrno(errno, "cannot open the cache directory " + directory);
   if (::flock(files.root_.get(), LOCK_EX | LOCK_NB) != 0) {
-    return Error(ErrorCode::kBusy, "the cache directory " + directory +
-                                       " is in use by another process: stop it, or use another one");
+    return Error(ErrorCode::kBusy,
+                 "the cache directory " + directory +
+                     " is in use by another process: stop it, or use another one");
   }
   if (::fchmod(files.root_.get(), 0700) != 0) {
     return ErrorFromErrno(errno, "cannot protect the cache directory " + directory);
@@ -113,7 +114,8 @@ Result<void> SlotFiles::SetAside(uint64_t slot) const {
 Result<std::vector<uint64_t>> SlotFiles::List() const {
   std::vector<uint64_t> slots;
   for (int i = 0; i < kSubdirectories; ++i) {
-    UniqueFd fd(::openat(slots_.get(), Subdirectory(i).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    UniqueFd fd(
+        ::openat(slots_.get(), Subdirectory(i).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!fd) return ErrorFromErrno(errno, "open of " + directory_ + "/slots/" + Subdirectory(i));
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd.get()), ::closedir);
     if (!stream) return ErrorFromErrno(errno, "listing of " + directory_);
@@ -131,9 +133,7 @@ Result<std::vector<uint64_t>> SlotFiles::List() const {
   return slots;
 }
 
-std::string SlotFiles::PathOf(uint64_t slot) const {
-  return directory_ + "/slots/" + NameOf(slot);
-}
+std::string SlotFiles::PathOf(uint64_t slot) const { return directory_ + "/slots/" + NameOf(slot); }
 
 bool SlotFiles::SyncAll() const { return ::syncfs(slots_.get()) == 0; }
 
@@ -151,8 +151,8 @@ Result<std::string> SlotFiles::Identity() const {
     if (size == 32) return std::string(reinterpret_cast<const char*>(buffer.data()), size);
   }
   const std::string identity = RandomHex(16);
-  fd.Reset(::openat(root_.get(), "identity.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-                    0600));
+  fd.Reset(::openat(root_.get(), "identity.new",
+                    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd) return ErrorFromErrno(errno, "writing " + directory_ + "/identity");
   QUADFS_TRY(WriteAt(fd.get(), AsBytes(identity), 0));
   if (::fsync(fd.get()) != 0 ||

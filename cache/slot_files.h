@@ -11,8 +11,8 @@
 namespace quadfs::cache {
 
 /// The data files of the cache: `slots/xx/<slot>`, 16 hexadecimal digits. 1024 slots in a row share
-/// a directory, so that files made together lie together on disk. A slot number is never used twice,
-/// so that a row which a power cut brings back cannot name the file of another object.
+/// a directory, so that files made together lie together on disk. A slot number is never used
+/// twice, so that a row which a power cut brings back cannot name the file of another object.
 /// Threads: every method may be called concurrently.
 class SlotFiles {
  public:
@@ -44,7 +44,7 @@ class SlotFiles {
   static std::string NameOf(uint64_t slot);
   static int DirectoryOf(uint64_t slot) { return static_cast<int>((slot / 1024) % 256); }
   std::string directory_;
-  UniqueFd root_;   ///< The cache directory; holds the lock.
+  UniqueFd root_;  ///< The cache directory; holds the lock.
   UniqueFd slots_;
 };
 

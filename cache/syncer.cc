@@ -48,8 +48,7 @@ void Syncer::Flush() {
 bool Syncer::WaitForWork() {
   MutexLock lock(mutex_);
   while (queue_.empty() && !stop_) {
-    if (!work_.WaitUntil(mutex_, next_tick_) &&
-        std::chrono::steady_clock::now() >= next_tick_) {
+    if (!work_.WaitUntil(mutex_, next_tick_) && std::chrono::steady_clock::now() >= next_tick_) {
       return false;
     }
   }

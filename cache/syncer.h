@@ -13,8 +13,8 @@ namespace quadfs::cache {
 
 class CachedObject;
 
-/// The thread that makes stored blocks durable, in batches, and looks after the cache once a second.
-/// An object that waits here is held open, so its memory is never less than its row.
+/// The thread that makes stored blocks durable, in batches, and looks after the cache once a
+/// second. An object that waits here is held open, so its memory is never less than its row.
 /// Threads: every method may be called concurrently; `tick` runs on its thread.
 class Syncer {
  public:

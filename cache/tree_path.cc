@@ -63,7 +63,8 @@ Result<UniqueFd> TreeRoot::OpenBelow(int directory, const std::string& name, int
   how.flags = static_cast<uint64_t>(flags | O_CLOEXEC);
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
   for (int i = 0; i < kMaxRetries; ++i) {
-    UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, directory, name.c_str(), &how, sizeof how)));
+    UniqueFd fd(
+        static_cast<int>(::syscall(SYS_openat2, directory, name.c_str(), &how, sizeof how)));
     if (fd) return fd;
     if (errno != EAGAIN && errno != EINTR) break;
   }

@@ -15,14 +15,15 @@
 namespace quadfs::cache {
 
 /// Prefixes of the store's keys: frozen. Every value: version u8, fields, CRC-32C.
-inline constexpr std::string_view kDirectoryPrefix = "store.d.";    ///< + directory id.
-inline constexpr std::string_view kHeldPrefix = "store.h.";         ///< + inode.
-inline constexpr std::string_view kIncomingPrefix = "store.i.";     ///< + inode, generation.
-inline constexpr std::string_view kFileMovePrefix = "store.x.";     ///< + inode: a move under way.
-inline constexpr std::string_view kDirectoryMovePrefix = "store.y.";///< + directory id.
+inline constexpr std::string_view kDirectoryPrefix = "store.d.";  ///< + directory id.
+inline constexpr std::string_view kHeldPrefix = "store.h.";       ///< + inode.
+inline constexpr std::string_view kIncomingPrefix = "store.i.";   ///< + inode, generation.
+inline constexpr std::string_view kFileMovePrefix = "store.x.";   ///< + inode: a move under way.
+inline constexpr std::string_view kDirectoryMovePrefix = "store.y.";  ///< + directory id.
 inline constexpr std::string_view kNextDirectoryKey = "store.n.next-directory";
 
-/// Where a name stands: rows speak of directories by number, so that a rename of one changes one row.
+/// Where a name stands: rows speak of directories by number, so that a rename of one changes one
+/// row.
 struct Place {
   uint64_t directory = 0;
   std::string name;
@@ -39,7 +40,9 @@ struct HeldRow {
   StatSignature signature;
   std::optional<std::vector<Checksum>> manifest;  ///< Else `.quadfs/manifests/` has it.
 
-  static std::string Key(InodeId inode) { return std::string(kHeldPrefix) + KeyNumber(inode.value); }
+  static std::string Key(InodeId inode) {
+    return std::string(kHeldPrefix) + KeyNumber(inode.value);
+  }
   std::string Encode() const;
   static Result<HeldRow> Decode(std::string_view bytes);
 };
@@ -50,9 +53,9 @@ struct IncomingRow {
   uint64_t size_bytes = 0;
   uint64_t file_inode = 0;  ///< Of the file in `.quadfs/incoming/`.
   BlockBitmap durable;
-  std::optional<HeldRow> becomes;     ///< Being committed as this.
-  StatSignature old_signature;        ///< Of the older version's file that it replaces, if any,
-  Place old_place;                    ///< and where that stands.
+  std::optional<HeldRow> becomes;  ///< Being committed as this.
+  StatSignature old_signature;     ///< Of the older version's file that it replaces, if any,
+  Place old_place;                 ///< and where that stands.
 
   static std::string Key(const ObjectId& object) {
     return std::string(kIncomingPrefix) + KeyNumber(object.inode.value) +

@@ -121,7 +121,8 @@ Result<UniqueFd> TreeStoreImpl::OpenRow(const ObjectId& object, const HeldRow& r
   if (::fstat(fd->get(), &status) != 0) return ErrorFromErrno(errno, "stat of a file of the store");
   const StatSignature now = StatSignature::Of(status);
   if (SameContent(now, row.signature)) return fd;
-  if (!S_ISREG(status.st_mode) || now.size != row.size_bytes) return stale("was changed by somebody");
+  if (!S_ISREG(status.st_mode) || now.size != row.size_bytes)
+    return stale("was changed by somebody");
   {
     MutexLock lock(open_mutex_);
     const auto known = stale_.find(object.inode);
@@ -189,11 +190,12 @@ Result<Manifest> TreeStoreImpl::ManifestOf(const ObjectId& object, const HeldRow
   if (row.manifest) {
     Manifest manifest(row.size_bytes, *row.manifest);
     if (manifest.Root() == row.root) return manifest;
-  } else if (const auto file = TreeRoot::OpenBelow(manifests_.get(), ManifestName(object), O_RDONLY);
+  } else if (const auto file =
+                 TreeRoot::OpenBelow(manifests_.get(), ManifestName(object), O_RDONLY);
              file.ok()) {
     std::string bytes(BlockCount(row.size_bytes) * 16 + 64, '\0');
-    const auto size = ReadAt(
-        file->get(), {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}, 0);
+    const auto size =
+        ReadAt(file->get(), {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}, 0);
     if (size.ok()) {
       auto manifest = Manifest::Parse(std::string_view(bytes).substr(0, *size));
       if (manifest.ok() && manifest->Root() == row.root) return manifest;

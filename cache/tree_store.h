@@ -35,11 +35,11 @@ class Incoming {
   /// (make room and repeat; what arrived stays), kIo, kStale (committed or aborted meanwhile).
   virtual Result<void> WriteBlock(uint64_t index, std::span<const std::byte> block) = 0;
   /// Sets mode, owner and mtime, fsync, reads back and checks every block, renames over
-  /// `placement.path` (directories are made), fsync of the directory. Afterwards the store holds the
-  /// object, durably, and an older version of the inode is gone, wherever it stood.
-  /// Errors: kNotFound (blocks are missing), kCorruption (read back wrong; those are missing now:
-  /// send them again), kInvalidArgument (path), kNotDirectory, kIsDirectory (a directory stands
-  /// there), kPermission (a symbolic link stands in the way), kIo, kNoSpace.
+  /// `placement.path` (directories are made), fsync of the directory. Afterwards the store holds
+  /// the object, durably, and an older version of the inode is gone, wherever it stood. Errors:
+  /// kNotFound (blocks are missing), kCorruption (read back wrong; those are missing now: send them
+  /// again), kInvalidArgument (path), kNotDirectory, kIsDirectory (a directory stands there),
+  /// kPermission (a symbolic link stands in the way), kIo, kNoSpace.
   virtual Result<void> Commit(const Placement& placement) = 0;
   /// Forgets what arrived.
   virtual void Abort() = 0;
@@ -49,13 +49,13 @@ class Incoming {
 /// an admin reads with ls and cp. Private parts are below `.quadfs/` in its root.
 /// A held file is replaced only by rename, so an open descriptor keeps its version. It carries the
 /// extended attribute `user.quadfs.object` (object name and root), where the disk has such.
-/// Every path goes through openat2 with RESOLVE_BENEATH and no symlinks: nothing outside is touched.
-/// Paths are relative, of components without "", "." and "..", not below `.quadfs`; a name may have
-/// 255 bytes (else kInvalidArgument, kNameTooLong).
-/// A file that stands at a target and is not the same inode is never overwritten: it moves to
-/// `.quadfs/trash/`. If it is no held object it is *foreign*: its name there begins with "foreign.",
-/// it counts in status(), and no purge removes it; that is the admin's to do.
-/// Threads: every method may be called concurrently. A change is durable when its call returns.
+/// Every path goes through openat2 with RESOLVE_BENEATH and no symlinks: nothing outside is
+/// touched. Paths are relative, of components without "", "." and "..", not below `.quadfs`; a name
+/// may have 255 bytes (else kInvalidArgument, kNameTooLong). A file that stands at a target and is
+/// not the same inode is never overwritten: it moves to
+/// `.quadfs/trash/`. If it is no held object it is *foreign*: its name there begins with
+/// "foreign.", it counts in status(), and no purge removes it; that is the admin's to do. Threads:
+/// every method may be called concurrently. A change is durable when its call returns.
 class TreeStore {
  public:
   struct Status {
@@ -83,24 +83,28 @@ class TreeStore {
   virtual Result<UniqueFd> OpenObject(const ObjectId& object) const = 0;
   virtual Result<Manifest> ReadManifest(const ObjectId& object) const = 0;
   /// Reads one block and checks it. Errors: kNotFound, kCorruption, kIo.
-  virtual Result<std::vector<std::byte>> ReadBlock(const ObjectId& object, uint64_t index) const = 0;
+  virtual Result<std::vector<std::byte>> ReadBlock(const ObjectId& object,
+                                                   uint64_t index) const = 0;
 
-  /// Moves a held file to its new path. Errors: kNotFound, kStale (not at its place), those of a path.
+  /// Moves a held file to its new path. Errors: kNotFound, kStale (not at its place), those of a
+  /// path.
   virtual Result<void> MoveFile(InodeId inode, const std::string& new_path) = 0;
-  /// Renames a directory of the tree if it exists there (else nothing is to be done); all held files
-  /// below move with it, in one rename. Errors: kNotEmpty (the new path is a directory with entries:
-  /// move the files one by one), kInvalidArgument (into itself), kNotDirectory.
+  /// Renames a directory of the tree if it exists there (else nothing is to be done); all held
+  /// files below move with it, in one rename. Errors: kNotEmpty (the new path is a directory with
+  /// entries: move the files one by one), kInvalidArgument (into itself), kNotDirectory.
   virtual Result<void> MoveDirectory(const std::string& old_path, const std::string& new_path) = 0;
   /// With its parents; of one that exists, sets mode and owner.
   virtual Result<void> MakeDirectory(const std::string& path, uint32_t mode, uint32_t uid,
                                      uint32_t gid) = 0;
-  /// Removes an empty directory; one that is not empty (files of others) stays: kNotEmpty. Absent: ok.
+  /// Removes an empty directory; one that is not empty (files of others) stays: kNotEmpty. Absent:
+  /// ok.
   virtual Result<void> RemoveDirectory(const std::string& path) = 0;
   /// Mode, owner, mtime of a held file.
   virtual Result<void> SetAttributes(InodeId inode, const Placement& placement) = 0;
   /// The file goes to `.quadfs/trash/` until PurgeTrash. Not held: nothing is to be done.
   virtual Result<void> Remove(InodeId inode) = 0;
-  /// Deletes what went to the trash, and abandoned uploads untouched, before that time (ns of 1970).
+  /// Deletes what went to the trash, and abandoned uploads untouched, before that time (ns of
+  /// 1970).
   virtual Result<void> PurgeTrash(int64_t older_than_ns) = 0;
   virtual Status status() const = 0;
 };

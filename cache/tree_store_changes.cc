@@ -76,7 +76,8 @@ Result<void> TreeStoreImpl::SetAside(int directory, const std::string& name) {
 Result<void> TreeStoreImpl::RenameAside(int from_directory, const std::string& from,
                                         int to_directory, const std::string& to) {
   for (int i = 0; i < kAttempts; ++i) {
-    if (::renameat2(from_directory, from.c_str(), to_directory, to.c_str(), RENAME_NOREPLACE) == 0) {
+    if (::renameat2(from_directory, from.c_str(), to_directory, to.c_str(), RENAME_NOREPLACE) ==
+        0) {
       return {};
     }
     if (errno == EINVAL || errno == ENOSYS) {  // A file system that knows no flags, such as NFS.
@@ -119,8 +120,7 @@ Result<void> TreeStoreImpl::DropOld(int directory, const std::string& name,
   return {};
 }
 
-Result<TreeStoreImpl::Displaced> TreeStoreImpl::PlaceIncoming(const ObjectId& object,
-                                                              int directory,
+Result<TreeStoreImpl::Displaced> TreeStoreImpl::PlaceIncoming(const ObjectId& object, int directory,
                                                               const IncomingRow& row) {
   const std::string name = ObjectName(object);
   const std::string& target = row.becomes->place.name;
@@ -151,7 +151,8 @@ Result<void> TreeStoreImpl::Adopt(const ObjectId& object, int fd, IncomingRow ro
   held.signature = StatSignature::OfFile(fd);
   if (manifest.block_count() <= HeldRow::kInlineBlocks) {
     held.manifest.emplace();
-    for (uint64_t i = 0; i < manifest.block_count(); ++i) held.manifest->push_back(manifest.block(i));
+    for (uint64_t i = 0; i < manifest.block_count(); ++i)
+      held.manifest->push_back(manifest.block(i));
   } else {
     QUADFS_TRY(WriteManifest(object, manifest));
   }
@@ -188,8 +189,8 @@ Result<void> TreeStoreImpl::FinishAdopt(const ObjectId& object, const IncomingRo
       QUADFS_TRY(DropOld(directory->get(), row.old_place.name, row.old_signature));
     }
   }
-  QUADFS_TRY(index_.Move(IncomingRow::Key(object), HeldRow::Key(object.inode),
-                         row.becomes->Encode()));
+  QUADFS_TRY(
+      index_.Move(IncomingRow::Key(object), HeldRow::Key(object.inode), row.becomes->Encode()));
   return index_.Sync();
 }
 

@@ -32,7 +32,8 @@ class TreeStoreImpl final : public TreeStore {
   /// Before the first use.
   Result<void> Start();
 
-  Result<std::shared_ptr<Incoming>> Begin(const ObjectId& object, const Manifest& manifest) override;
+  Result<std::shared_ptr<Incoming>> Begin(const ObjectId& object,
+                                          const Manifest& manifest) override;
   bool Holds(const ObjectId& object) const override;
   std::optional<Generation> HeldGeneration(InodeId inode) const override;
   Result<std::string> HeldPath(InodeId inode) const override;
@@ -69,7 +70,9 @@ class TreeStoreImpl final : public TreeStore {
   static constexpr size_t kFewUploads = 256;  ///< From here on ended ones are swept out.
   static constexpr size_t kKnownStale = 4096;
 
-  Mutex& LockFor(InodeId inode) const { return locks_[std::hash<InodeId>{}(inode) % locks_.size()]; }
+  Mutex& LockFor(InodeId inode) const {
+    return locks_[std::hash<InodeId>{}(inode) % locks_.size()];
+  }
   Result<HeldRow> Row(InodeId inode) const;
   Result<UniqueFd> DirectoryOf(const Place& place) const;
   Result<UniqueFd> OpenRow(const ObjectId& object, const HeldRow& row) const;

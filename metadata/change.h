@@ -12,7 +12,7 @@ namespace quadfs::metadata {
 /// What one applied entry changed, in words a kernel cache, an archive or a fetcher can act on.
 struct Change {
   SequenceNumber view;
-  NodeId origin;  ///< The node whose operation it was; 0: none (a fact, a hub).
+  NodeId origin;     ///< The node whose operation it was; 0: none (a fact, a hub).
   bool own = false;  ///< It was this node's own operation: its kernel knows already.
   std::vector<std::pair<InodeId, std::string>> dentries;  ///< Names that appeared, went or changed.
   std::vector<InodeId> attributes;  ///< Inodes whose row changed in any way (also removed ones).

@@ -105,7 +105,8 @@ Result<void> CheckBounds(const proto::Operation& message) {
       message.type() >= 1 && message.type() <= static_cast<uint32_t>(FileType::kBlockDevice) &&
       static_cast<size_t>(message.credentials().groups_size()) <= kMaxGroups &&
       // One byte more than allowed may arrive, so that the operation itself can refuse it.
-      IsShort(message.name(), kMaxRowValueBytes) && IsShort(message.new_name(), kMaxRowValueBytes) &&
+      IsShort(message.name(), kMaxRowValueBytes) &&
+      IsShort(message.new_name(), kMaxRowValueBytes) &&
       IsShort(message.symlink_target(), kMaxRowValueBytes) &&
       IsShort(message.xattr_name(), kMaxRowValueBytes) &&
       IsShort(message.xattr_value(), kMaxRowValueBytes) &&

@@ -22,7 +22,7 @@ struct LogEntry {
   uint64_t node_op = 0;    ///< Number of the operation at its node.
   SequenceNumber base;     ///< Global sequence the origin had applied when it accepted it.
   OpKind kind = OpKind::kCreate;
-  uint8_t verdict = 0;     ///< See merge.h.
+  uint8_t verdict = 0;               ///< See merge.h.
   std::vector<InodeId> directories;  ///< Directories touched.
   std::vector<RowChange> rows;
   std::vector<std::pair<RowKey, uint64_t>> seen;  ///< While pending.

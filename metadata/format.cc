@@ -61,9 +61,7 @@ std::string_view FamilyName(Family family) {
   return "unknown";
 }
 
-bool IsStateFamily(Family family) {
-  return family >= Family::kDentry && family <= Family::kMember;
-}
+bool IsStateFamily(Family family) { return family >= Family::kDentry && family <= Family::kMember; }
 
 std::optional<Family> FamilyOf(std::string_view key) {
   if (key.empty()) return std::nullopt;

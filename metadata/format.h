@@ -17,20 +17,19 @@ inline constexpr uint32_t kFormatVersion = 1;
 
 /// What a row is about; the first byte of its key. The numbers are stored and travel: frozen.
 ///
-/// | family   | key after the family byte        | value (each starts with a version byte)         |
+/// | family   | key after the family byte        | value (each starts with a version byte) |
 /// |----------|----------------------------------|-------------------------------------------------|
-/// | dentry   | parent 8, name                   | inode 8, type 1                                 |
-/// | inode    | inode 8                          | fixed part of Attributes, symlink target as tail|
-/// | links    | inode 8, parent 8, name          | nothing: every name of every inode              |
-/// | xattr    | inode 8, name                    | the value                                       |
-/// | location | inode 8                          | list of Location                                |
-/// | total    | directory 8                      | Totals; derived, never shipped in entries       |
-/// | lease    | directory 8                      | Lease                                           |
-/// | tomb     | inode 8                          | Tomb                                            |
-/// | alias    | merged directory 8               | survivor 8                                      |
-/// | fork     | inode 8, generation 8            | inode 8 that carries that version now           |
-/// | want     | inode 8, parent 8, name wanted   | parent 8, name it got instead                   |
-/// | member   | campus 8, node 8                 | name, addresses                                 |
+/// | dentry   | parent 8, name                   | inode 8, type 1 | | inode    | inode 8 | fixed
+/// part of Attributes, symlink target as tail| | links    | inode 8, parent 8, name          |
+/// nothing: every name of every inode              | | xattr    | inode 8, name | the value | |
+/// location | inode 8                          | list of Location                                |
+/// | total    | directory 8                      | Totals; derived, never shipped in entries | |
+/// lease    | directory 8                      | Lease                                           |
+/// | tomb     | inode 8                          | Tomb | | alias    | merged directory 8 |
+/// survivor 8                                      | | fork     | inode 8, generation 8 | inode 8
+/// that carries that version now           | | want     | inode 8, parent 8, name wanted   | parent
+/// 8, name it got instead                   | | member   | campus 8, node 8                 | name,
+/// addresses                                 |
 ///
 /// Integers in keys are big-endian, in values little-endian.
 enum class Family : uint8_t {
@@ -56,9 +55,9 @@ enum class Family : uint8_t {
 };
 
 inline constexpr Family kAllFamilies[] = {
-    Family::kDentry, Family::kInode,  Family::kLinks,  Family::kXattr,   Family::kLocation,
-    Family::kTotal,  Family::kLease,  Family::kTomb,   Family::kAlias,   Family::kFork,
-    Family::kWant,   Family::kMember, Family::kLog,    Family::kView,    Family::kPending,
+    Family::kDentry, Family::kInode,  Family::kLinks, Family::kXattr, Family::kLocation,
+    Family::kTotal,  Family::kLease,  Family::kTomb,  Family::kAlias, Family::kFork,
+    Family::kWant,   Family::kMember, Family::kLog,   Family::kView,  Family::kPending,
     Family::kShadow, Family::kOrigin, Family::kMeta};
 
 /// Name of its column family, such as "dentry"; "unknown" for a number that is none.
@@ -127,7 +126,7 @@ struct Dentry {
 
 /// Value of a lease row.
 struct Lease {
-  CampusId campus;           ///< 0: nobody's, or shared.
+  CampusId campus;  ///< 0: nobody's, or shared.
   Epoch epoch;
   int64_t shared_until = 0;  ///< While shared (all operations at main): main's wall ns; else 0.
   bool operator==(const Lease&) const = default;
@@ -168,7 +167,7 @@ std::string EncodeMember(const Member& member);
 Result<Member> DecodeMember(CampusId campus, NodeId node, std::string_view value);
 
 /// Bounds that decoders and operations keep.
-inline constexpr size_t kMaxLocations = 1024;        ///< Entries in one location row.
+inline constexpr size_t kMaxLocations = 1024;  ///< Entries in one location row.
 inline constexpr size_t kMaxMemberAddresses = 64;
 inline constexpr size_t kMaxRowKeyBytes = 1 + 8 + 8 + kMaxNameBytes;
 inline constexpr size_t kMaxRowValueBytes = size_t{1} << 20;

@@ -88,9 +88,8 @@ Result<Attributes> DecodeInode(InodeId inode, std::string_view value) {
   std::transform(root.begin(), root.end(), a.root.bytes.begin(),
                  [](char byte) { return static_cast<uint8_t>(byte); });
   a.symlink_target = decoder.Rest();
-  const bool tail_fits = a.type == FileType::kSymlink
-                             ? a.symlink_target.size() <= kMaxSymlinkBytes
-                             : a.symlink_target.empty();
+  const bool tail_fits = a.type == FileType::kSymlink ? a.symlink_target.size() <= kMaxSymlinkBytes
+                                                      : a.symlink_target.empty();
   if (!decoder.ok() || version != kVersion || !IsFileType(type) || (flags & ~kHasXattr) != 0 ||
       a.mode > 07777 || !tail_fits) {
     return Malformed("inode");
@@ -271,7 +270,8 @@ Result<Member> DecodeMember(CampusId campus, NodeId node, std::string_view value
   member.name = decoder.Text();
   const uint16_t count = decoder.Little<uint16_t>();
   if (count > kMaxMemberAddresses) return Malformed("member");
-  for (uint16_t i = 0; i < count && decoder.ok(); ++i) member.addresses.emplace_back(decoder.Text());
+  for (uint16_t i = 0; i < count && decoder.ok(); ++i)
+    member.addresses.emplace_back(decoder.Text());
   if (!decoder.AtEnd() || version != kVersion) return Malformed("member");
   return member;
 }

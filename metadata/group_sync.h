@@ -39,7 +39,8 @@ class GroupSync {
       if (synced.ok()) {
         synced_ = through;
       } else {
-        failure_ = std::move(synced).error().Within("syncing the log (restart quadfsd when the disk is well)");
+        failure_ = std::move(synced).error().Within(
+            "syncing the log (restart quadfsd when the disk is well)");
       }
       done_.NotifyAll();
     }

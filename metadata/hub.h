@@ -21,13 +21,15 @@ namespace quadfs::metadata {
 class Hub {
  public:
   struct Options {
-    std::string directory;      ///< RocksDB.
+    std::string directory;  ///< RocksDB.
     std::string cluster;
     CampusId campus;
     std::string campus_name;
     std::vector<std::string> advertise;  ///< Own addresses, told to members.
-    std::chrono::milliseconds session_ttl{10000};   ///< At main: contact lost for so long: leases may go.
-    std::chrono::milliseconds session_trust{8000};  ///< At a branch: own leases are trusted so long.
+    std::chrono::milliseconds session_ttl{
+        10000};  ///< At main: contact lost for so long: leases may go.
+    std::chrono::milliseconds session_trust{
+        8000};  ///< At a branch: own leases are trusted so long.
     std::chrono::milliseconds heartbeat{200};
     uint64_t log_keep_bytes = uint64_t{20} << 30;
     uint64_t block_cache_bytes = uint64_t{256} << 20;
@@ -35,16 +37,16 @@ class Hub {
   struct PeerStatus {
     Member member;
     bool connected = false;
-    SequenceNumber position;               ///< Last entry sent.
-    std::chrono::milliseconds silent{0};   ///< Since it was last heard.
+    SequenceNumber position;              ///< Last entry sent.
+    std::chrono::milliseconds silent{0};  ///< Since it was last heard.
   };
   struct Status {
     bool primary = false;
-    bool main_connected = true;   ///< Always true at main.
-    std::string problem;          ///< Why not connected.
-    SequenceNumber position;      ///< Of the view log.
-    SequenceNumber global;        ///< Of the global log.
-    uint64_t pending = 0;         ///< Accepted here, not yet answered by main.
+    bool main_connected = true;  ///< Always true at main.
+    std::string problem;         ///< Why not connected.
+    SequenceNumber position;     ///< Of the view log.
+    SequenceNumber global;       ///< Of the global log.
+    uint64_t pending = 0;        ///< Accepted here, not yet answered by main.
     uint64_t leases = 0;
     uint64_t lease_violations = 0;
     std::vector<PeerStatus> peers;

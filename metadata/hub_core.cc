@@ -14,9 +14,7 @@ std::string ChainBytes(const Checksum& chain) {
   return {reinterpret_cast<const char*>(chain.bytes.data()), chain.bytes.size()};
 }
 
-RowKey ShadowKey(const RowKey& row) {
-  return RowKey(1, static_cast<char>(Family::kShadow)) + row;
-}
+RowKey ShadowKey(const RowKey& row) { return RowKey(1, static_cast<char>(Family::kShadow)) + row; }
 
 RowKey AnswerKey(CampusId campus, NodeId node, uint64_t node_op) {
   RowEncoder key;
@@ -110,7 +108,8 @@ Result<void> HubCore::Init() {
   }
   view_ = std::make_unique<RocksView>(*store_);
   sync_ = std::make_unique<GroupSync>(*store_);
-  view_log_ = std::make_unique<SequenceLog>(*store_, options_.primary ? Family::kLog : Family::kView);
+  view_log_ =
+      std::make_unique<SequenceLog>(*store_, options_.primary ? Family::kLog : Family::kView);
   if (auto opened = view_log_->Open(); !opened.ok()) return opened;
   view_->SetPosition(SequenceNumber(view_log_->last()));
 
@@ -234,7 +233,8 @@ Result<OpResult> HubCore::Execute(const Operation& operation, const OpOrigin& or
     if (!effects.ok()) {
       Remember(origin, effects.error(), 0, batch);
       if (!batch.empty()) {
-        if (auto written = store_->Write(batch, false); !written.ok()) return std::move(written).error();
+        if (auto written = store_->Write(batch, false); !written.ok())
+          return std::move(written).error();
       }
       return std::move(effects).error();
     }
@@ -267,7 +267,8 @@ Result<OpResult> HubCore::Execute(const Operation& operation, const OpOrigin& or
     batch = state.Take();
     RowOverlay engine(*store_);
     if (!options_.primary && !entry.rows.empty()) {
-      if (auto shadowed = Shadow(entry.rows, engine); !shadowed.ok()) return std::move(shadowed).error();
+      if (auto shadowed = Shadow(entry.rows, engine); !shadowed.ok())
+        return std::move(shadowed).error();
       entry.campus_op = campus_op_ + 1;
       LogEntry pending = entry;
       pending.seen = std::move(effects->seen);
@@ -282,7 +283,8 @@ Result<OpResult> HubCore::Execute(const Operation& operation, const OpOrigin& or
     result.view = SequenceNumber(sequence);
     Remember(origin, result, entry.campus_op, batch);
     if (auto written = store_->Write(batch, false); !written.ok()) {
-      return std::move(written).error().Within("the hub's database failed; restart it when the disk is well");
+      return std::move(written).error().Within(
+          "the hub's database failed; restart it when the disk is well");
     }
     if (entry.campus_op != 0) {
       campus_op_ = entry.campus_op;
@@ -323,7 +325,8 @@ Result<uint64_t> HubCore::Merge(CampusId campus, const std::vector<LogEntry>& en
       auto batch = state.Take();
       batch.push_back({MergedKey(campus), NumberValue(pending.campus_op)});
       sequence = view_log_->Append(entry, batch);
-      if (auto written = store_->Write(batch, false); !written.ok()) return std::move(written).error();
+      if (auto written = store_->Write(batch, false); !written.ok())
+        return std::move(written).error();
       merged = pending.campus_op;
       global_ = sequence;
       view_->SetPosition(SequenceNumber(sequence));
@@ -414,7 +417,8 @@ Result<std::vector<RowChange>> HubCore::ApplyOne(const LogEntry& entry, RowOverl
     }
     engine.Set(ShadowKey(row.key), std::nullopt);
     // Usually main decided what we show already: then there is nothing to reveal.
-    if (QUADFS_TRY(store_->Read(row.key)) != shadow->value) visible.push_back({row.key, shadow->value});
+    if (QUADFS_TRY(store_->Read(row.key)) != shadow->value)
+      visible.push_back({row.key, shadow->value});
   }
   engine.Set(key, std::nullopt);
   answered = entry.campus_op;
@@ -494,13 +498,13 @@ Result<std::vector<std::pair<uint64_t, std::string>>> HubCore::Pending(uint64_t 
                                                                        size_t max_bytes) const {
   std::vector<std::pair<uint64_t, std::string>> found;
   size_t bytes = 0;
-  const auto scanned = store_->ScanPrefix(
-      FamilyPrefix(Family::kPending), SequenceKey(Family::kPending, after + 1),
-      [&](std::string_view key, std::string_view value) {
-        found.emplace_back(*ParseNumberKey(key), std::string(value));
-        bytes += value.size();
-        return found.size() < limit && bytes < max_bytes;
-      });
+  const auto scanned =
+      store_->ScanPrefix(FamilyPrefix(Family::kPending), SequenceKey(Family::kPending, after + 1),
+                         [&](std::string_view key, std::string_view value) {
+                           found.emplace_back(*ParseNumberKey(key), std::string(value));
+                           bytes += value.size();
+                           return found.size() < limit && bytes < max_bytes;
+                         });
   if (!scanned.ok()) return scanned.error();
   return found;
 }
@@ -509,8 +513,10 @@ Result<uint64_t> HubCore::ReserveInodes(uint64_t count) {
   MutexLock lock(mutex_);
   constexpr uint64_t kFirst = 65536;  // Small numbers are kept for the root and the like.
   const uint64_t next = QUADFS_TRY(ReadNumber(*store_, MetaKey("next_inode"), kFirst));
-  if (next + count >= uint64_t{1} << 48) return Error(ErrorCode::kNoSpace, "inode numbers are used up");
-  if (auto written = store_->Write({{MetaKey("next_inode"), NumberValue(next + count)}}, true); !written.ok()) {
+  if (next + count >= uint64_t{1} << 48)
+    return Error(ErrorCode::kNoSpace, "inode numbers are used up");
+  if (auto written = store_->Write({{MetaKey("next_inode"), NumberValue(next + count)}}, true);
+      !written.ok()) {
     return std::move(written).error();
   }
   return (options_.campus.value << 48) + next;

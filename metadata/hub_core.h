@@ -26,7 +26,7 @@ namespace quadfs::metadata {
 /// Who an operation comes from, for exactly-once.
 struct OpOrigin {
   CampusId campus;
-  NodeId node;               ///< 0: the hub itself; such operations are not remembered.
+  NodeId node;  ///< 0: the hub itself; such operations are not remembered.
   uint64_t node_op = 0;
   uint64_t answered_below = 0;
 };
@@ -111,7 +111,6 @@ class HubCore {
   };
   Image TakeImage() const;
   Result<void> Trim(uint64_t keep_bytes);
-
 
  private:
   HubCore(const Options& options, ChangeQueue& changes) : options_(options), changes_(changes) {}

@@ -1,5 +1,4 @@
 #include <algorithm>
-
 #include <nlohmann/json.hpp>
 
 #include "metadata/hub_service.h"
@@ -21,11 +20,14 @@ void HubService::AddRoutes(transport::Server& server) {
   const std::vector<Role> both{Role::kNode, Role::kHub};
   const auto route = [&](const char* method, const char* path, const std::vector<Role>& roles,
                          void (HubService::*handler)(transport::Request&, transport::Response&)) {
-    server.Route(method, path, roles, [this, handler](transport::Request& request, transport::Response& response) {
-      if (leases_ && request.peer().role == Role::kHub) leases_->Heard(request.peer().campus);
-      if (request.peer().role == Role::kNode && !FromOwnCampus(request, response)) return;
-      (this->*handler)(request, response);
-    });
+    server.Route(method, path, roles,
+                 [this, handler](transport::Request& request, transport::Response& response) {
+                   if (leases_ && request.peer().role == Role::kHub)
+                     leases_->Heard(request.peer().campus);
+                   if (request.peer().role == Role::kNode && !FromOwnCampus(request, response))
+                     return;
+                   (this->*handler)(request, response);
+                 });
   };
   route("POST", "/v1/ops", nodes, &HubService::OnOps);
   route("GET", "/v1/log", primary() ? both : nodes, &HubService::OnLog);
@@ -48,9 +50,10 @@ void HubService::AddRoutes(transport::Server& server) {
 
 bool HubService::FromOwnCampus(transport::Request& request, transport::Response& response) const {
   if (request.peer().campus == options_.campus) return true;
-  (void)response.Fail(Error(ErrorCode::kUnauthenticated,
-                            "node " + request.peer().name + " belongs to campus " + request.peer().campus_name +
-                                ", this is the hub of " + options_.campus_name));
+  (void)response.Fail(
+      Error(ErrorCode::kUnauthenticated, "node " + request.peer().name + " belongs to campus " +
+                                             request.peer().campus_name + ", this is the hub of " +
+                                             options_.campus_name));
   return false;
 }
 
@@ -58,7 +61,8 @@ void HubService::OnOps(transport::Request& request, transport::Response& respons
   wire::OpRequest asked;
   if (!ReadMessage(request, response, asked)) return;
   const bool from_hub = request.peer().role == transport::Role::kHub;
-  if (from_hub && !primary()) return (void)response.Fail(Error(ErrorCode::kStale, "this hub is not main's"));
+  if (from_hub && !primary())
+    return (void)response.Fail(Error(ErrorCode::kStale, "this hub is not main's"));
   auto operation = DecodeOperation(asked.operation());
   if (!operation.ok()) return (void)response.Fail(operation.error());
   const bool fact = operation->kind == OpKind::kLocate || operation->kind == OpKind::kMember;
@@ -99,11 +103,15 @@ void HubService::OnMerge(transport::Request& request, transport::Response& respo
   for (const std::string& bytes : asked.entries()) {
     auto entry = DecodeLogEntry(bytes);
     if (!entry.ok()) return (void)response.Fail(entry.error());
-    if (!entry->operation) return (void)response.Fail(Error(ErrorCode::kInvalidArgument, "an entry without its operation"));
+    if (!entry->operation)
+      return (void)response.Fail(
+          Error(ErrorCode::kInvalidArgument, "an entry without its operation"));
     for (const RowChange& row : entry->rows) {
       const auto family = FamilyOf(row.key);
-      if (!family || !IsStateFamily(*family) || *family == Family::kTotal || *family == Family::kMember) {
-        return (void)response.Fail(Error(ErrorCode::kUnauthenticated, "an entry changes a row that is not a campus's"));
+      if (!family || !IsStateFamily(*family) || *family == Family::kTotal ||
+          *family == Family::kMember) {
+        return (void)response.Fail(
+            Error(ErrorCode::kUnauthenticated, "an entry changes a row that is not a campus's"));
       }
     }
     entries.push_back(*std::move(entry));
@@ -143,9 +151,11 @@ void HubService::OnBarrier(transport::Request& request, transport::Response& res
   if (!ReadMessage(request, response, asked)) return;
   wire::BarrierAnswer answer;
   if (asked.through_main() && !primary()) {
-    auto from_main = CallService<wire::BarrierAnswer>(*upstream_, "/v1/barrier", asked, request.deadline());
+    auto from_main =
+        CallService<wire::BarrierAnswer>(*upstream_, "/v1/barrier", asked, request.deadline());
     if (!from_main.ok()) return (void)response.Fail(from_main.error());
-    if (auto applied = link_->WaitApplied(from_main->sequence(), request.deadline()); !applied.ok()) {
+    if (auto applied = link_->WaitApplied(from_main->sequence(), request.deadline());
+        !applied.ok()) {
       return (void)response.Fail(applied.error());
     }
   }
@@ -174,7 +184,8 @@ Result<wire::LockAnswer> HubService::LockHere(const wire::Lock& lock) {
   const LockOwner owner{CampusId(lock.campus()), NodeId(lock.node()), lock.owner()};
   LockRequest request;
   request.inode = InodeId(lock.inode());
-  if (lock.kind() < 1 || lock.kind() > 2 || lock.type() < 1 || lock.type() > 3 || lock.last_byte() < lock.first_byte()) {
+  if (lock.kind() < 1 || lock.kind() > 2 || lock.type() < 1 || lock.type() > 3 ||
+      lock.last_byte() < lock.first_byte()) {
     return Error(ErrorCode::kInvalidArgument, "no such lock");
   }
   request.kind = static_cast<LockKind>(lock.kind());
@@ -208,7 +219,8 @@ void HubService::OnLock(transport::Request& request, transport::Response& respon
   lock.set_campus(request.peer().campus.value);
   if (request.peer().role == transport::Role::kNode) lock.set_node(request.peer().node.value);
   if (primary()) return ReplyMessage(response, LockHere(lock));
-  ReplyMessage(response, CallService<wire::LockAnswer>(*upstream_, "/v1/lock", lock, request.deadline()));
+  ReplyMessage(response,
+               CallService<wire::LockAnswer>(*upstream_, "/v1/lock", lock, request.deadline()));
 }
 
 void HubService::OnMessagePost(transport::Request& request, transport::Response& response) {
@@ -221,11 +233,16 @@ void HubService::OnMessagePost(transport::Request& request, transport::Response&
 
 void HubService::OnStatus(transport::Response& response) {
   const Status now = status();
-  nlohmann::json out{{"campus", options_.campus_name}, {"primary", now.primary},
-                     {"main_connected", now.main_connected}, {"position", now.position.value},
-                     {"global", now.global.value}, {"pending", now.pending}, {"leases", now.leases}};
+  nlohmann::json out{{"campus", options_.campus_name},
+                     {"primary", now.primary},
+                     {"main_connected", now.main_connected},
+                     {"position", now.position.value},
+                     {"global", now.global.value},
+                     {"pending", now.pending},
+                     {"leases", now.leases}};
   for (const PeerStatus& peer : now.peers) {
-    out["peers"].push_back({{"name", peer.member.name}, {"connected", peer.connected},
+    out["peers"].push_back({{"name", peer.member.name},
+                            {"connected", peer.connected},
                             {"position", peer.position.value}});
   }
   (void)response.Reply(200, "application/json", out.dump());

@@ -13,9 +13,7 @@ using std::chrono::seconds;
 constexpr uint64_t kInodeReserve = 65536;
 constexpr int kMaxTurns = 64;  ///< Of getting leases and losing them again before giving up.
 
-Error Busy() {
-  return {ErrorCode::kBusy, "the directory's lease is changing hands"};
-}
+Error Busy() { return {ErrorCode::kBusy, "the directory's lease is changing hands"}; }
 
 }  // namespace
 
@@ -73,7 +71,9 @@ std::string HubService::Heartbeat() const {
   beat.set_position(core_->view_log().released());
   const bool connected = !link_ || link_->Trusted();
   beat.set_main_connected(connected);
-  beat.set_main_silent_ms(link_ ? static_cast<uint64_t>(std::min<int64_t>(link_->MainSilent().count(), 1'000'000'000)) : 0);
+  beat.set_main_silent_ms(
+      link_ ? static_cast<uint64_t>(std::min<int64_t>(link_->MainSilent().count(), 1'000'000'000))
+            : 0);
   return beat.SerializeAsString();
 }
 
@@ -114,13 +114,14 @@ Result<OpResult> HubService::Submit(const Operation& operation, Deadline deadlin
   return Run(operation, {options_.campus, NodeId(), 0, 0}, deadline);
 }
 
-Result<OpResult> HubService::Run(const Operation& operation, const OpOrigin& origin, Deadline deadline) {
+Result<OpResult> HubService::Run(const Operation& operation, const OpOrigin& origin,
+                                 Deadline deadline) {
   if (primary()) return RunAtMain(operation, origin, false, deadline);
   return RunAtBranch(operation, origin, deadline);
 }
 
-Result<OpResult> HubService::RunAtMain(const Operation& operation, const OpOrigin& origin, bool grant,
-                                       Deadline deadline) {
+Result<OpResult> HubService::RunAtMain(const Operation& operation, const OpOrigin& origin,
+                                       bool grant, Deadline deadline) {
   for (int turn = 0; turn < kMaxTurns && !deadline.Passed(); ++turn) {
     const LeaseNeeds needs = QUADFS_TRY(NeedsOf(core_->store(), operation));
     const bool fact = operation.kind == OpKind::kLocate || operation.kind == OpKind::kMember;
@@ -150,12 +151,13 @@ Result<OpResult> HubService::RunAtBranch(const Operation& operation, const OpOri
   for (int turn = 0; turn < kMaxTurns && !deadline.Passed(); ++turn) {
     if (auto answer = QUADFS_TRY(core_->FindAnswer(origin))) return *std::move(answer);
     if (!link_->Trusted()) {
-      return Error(ErrorCode::kUnavailable,
-                   "campus " + options_.campus_name + " has no contact with main: " + link_->problem());
+      return Error(ErrorCode::kUnavailable, "campus " + options_.campus_name +
+                                                " has no contact with main: " + link_->problem());
     }
     const LeaseNeeds needs = QUADFS_TRY(NeedsOf(core_->store(), operation));
     link_->WaitNotHeld(needs.directories, deadline);
-    if (needs.at_main || !QUADFS_TRY(link_->Holds(needs.directories)) || link_->IsHeld(needs.directories)) {
+    if (needs.at_main || !QUADFS_TRY(link_->Holds(needs.directories)) ||
+        link_->IsHeld(needs.directories)) {
       auto passed = PassOn(operation, origin, needs.directories, deadline);
       if (passed.ok() || passed.error().code() != ErrorCode::kBusy) return passed;
       continue;
@@ -164,7 +166,8 @@ Result<OpResult> HubService::RunAtBranch(const Operation& operation, const OpOri
         operation, origin,
         [&](const RowReader& state) -> Result<void> {
           const LeaseNeeds now = QUADFS_TRY(NeedsOf(state, operation));
-          if (!QUADFS_TRY(link_->Holds(now.directories)) || link_->IsHeld(now.directories)) return Busy();
+          if (!QUADFS_TRY(link_->Holds(now.directories)) || link_->IsHeld(now.directories))
+            return Busy();
           return {};
         },
         {});
@@ -187,7 +190,8 @@ Result<OpResult> HubService::PassOn(const Operation& operation, const OpOrigin& 
   request.set_campus(origin.campus.value);
   request.set_node(origin.node.value);
   request.set_grant(true);
-  const wire::OpAnswer answer = QUADFS_TRY(CallService<wire::OpAnswer>(*upstream_, "/v1/execute", request, deadline));
+  const wire::OpAnswer answer =
+      QUADFS_TRY(CallService<wire::OpAnswer>(*upstream_, "/v1/execute", request, deadline));
   OpResult result = QUADFS_TRY(DecodeOpResult(answer.result()));
   if (auto applied = link_->WaitApplied(answer.sequence(), deadline); !applied.ok()) {
     return std::move(applied).error();
@@ -224,7 +228,8 @@ Result<Member> HubService::Enroll(const Member& wanted, Deadline deadline) {
   return member;
 }
 
-Result<void> HubService::SendMessage(CampusId campus, NodeId node, uint32_t kind, std::string payload) {
+Result<void> HubService::SendMessage(CampusId campus, NodeId node, uint32_t kind,
+                                     std::string payload) {
   wire::SideMessage message;
   message.set_kind(kind);
   message.set_campus(options_.campus.value);
@@ -252,16 +257,18 @@ Hub::Status HubService::status() const {
   status.leases = core_->lease_count();
   const auto members = view().Members();
   for (PeerStatus& peer : streams_->Peers()) {
-    if (auto member = view().FindMember(peer.member.campus, peer.member.node); member.ok()) peer.member = *member;
+    if (auto member = view().FindMember(peer.member.campus, peer.member.node); member.ok())
+      peer.member = *member;
     status.peers.push_back(std::move(peer));
   }
   if (members.ok()) {
     for (const Member& member : *members) {
       const bool follows = member.node ? member.campus == options_.campus
                                        : primary() && member.campus != options_.campus;
-      const bool known = std::any_of(status.peers.begin(), status.peers.end(), [&](const PeerStatus& peer) {
-        return peer.member.campus == member.campus && peer.member.node == member.node;
-      });
+      const bool known =
+          std::any_of(status.peers.begin(), status.peers.end(), [&](const PeerStatus& peer) {
+            return peer.member.campus == member.campus && peer.member.node == member.node;
+          });
       if (follows && !known) status.peers.push_back({member, false, {}, {}});
     }
   }

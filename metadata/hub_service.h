@@ -28,7 +28,8 @@ class HubService final : public Hub {
   const View& view() const override { return core_->view(); }
   Result<OpResult> Submit(const Operation& operation, Deadline deadline) override;
   Result<Member> Enroll(const Member& wanted, Deadline deadline) override;
-  Result<void> SendMessage(CampusId campus, NodeId node, uint32_t kind, std::string payload) override;
+  Result<void> SendMessage(CampusId campus, NodeId node, uint32_t kind,
+                           std::string payload) override;
   Result<void> SendUpstream(uint32_t kind, std::string payload, Deadline deadline) override;
   Status status() const override;
 
@@ -36,8 +37,10 @@ class HubService final : public Hub {
   bool primary() const { return upstream_ == nullptr; }
   /// An operation of a node of this campus, or of the hub itself.
   Result<OpResult> Run(const Operation& operation, const OpOrigin& origin, Deadline deadline);
-  Result<OpResult> RunAtMain(const Operation& operation, const OpOrigin& origin, bool grant, Deadline deadline);
-  Result<OpResult> RunAtBranch(const Operation& operation, const OpOrigin& origin, Deadline deadline);
+  Result<OpResult> RunAtMain(const Operation& operation, const OpOrigin& origin, bool grant,
+                             Deadline deadline);
+  Result<OpResult> RunAtBranch(const Operation& operation, const OpOrigin& origin,
+                               Deadline deadline);
   Result<OpResult> PassOn(const Operation& operation, const OpOrigin& origin,
                           const std::vector<InodeId>& directories, Deadline deadline);
 
@@ -61,10 +64,10 @@ class HubService final : public Hub {
   transport::Client* const upstream_;
   ChangeQueue changes_;
   std::unique_ptr<HubCore> core_;
-  std::unique_ptr<StreamRegistry> streams_;   ///< To nodes; at main to hubs as well.
-  std::unique_ptr<LeaseTable> leases_;        ///< At main.
-  std::unique_ptr<UpstreamLink> link_;        ///< At a branch.
-  LockTable locks_;                           ///< At main.
+  std::unique_ptr<StreamRegistry> streams_;  ///< To nodes; at main to hubs as well.
+  std::unique_ptr<LeaseTable> leases_;       ///< At main.
+  std::unique_ptr<UpstreamLink> link_;       ///< At a branch.
+  LockTable locks_;                          ///< At main.
 
   Mutex inode_mutex_;
   uint64_t next_inode_ QUADFS_GUARDED_BY(inode_mutex_) = 0;

@@ -29,11 +29,12 @@ Result<void> Journal::Open() {
     return next.error();
   }
   // Of what an earlier run left, nobody knows here what became: all of it is repeated.
-  return local_.Scan(kFamily, "o", {}, [&](std::string_view key, std::string_view) QUADFS_NO_THREAD_SAFETY_ANALYSIS {
-    RowDecoder row(key.substr(1));
-    open_.insert(row.Big64());
-    return true;
-  });
+  return local_.Scan(kFamily, "o", {},
+                     [&](std::string_view key, std::string_view) QUADFS_NO_THREAD_SAFETY_ANALYSIS {
+                       RowDecoder row(key.substr(1));
+                       open_.insert(row.Big64());
+                       return true;
+                     });
 }
 
 Result<Journal::Ticket> Journal::Add(const Operation& operation) {
@@ -43,7 +44,8 @@ Result<Journal::Ticket> Journal::Add(const Operation& operation) {
     if (next_ >= reserved_) {
       RowEncoder row;
       row.Little(next_ + kReserve);
-      if (auto put = local_.Put(kFamily, kNextKey, row.Take()); !put.ok()) return std::move(put).error();
+      if (auto put = local_.Put(kFamily, kNextKey, row.Take()); !put.ok())
+        return std::move(put).error();
       reserved_ = next_ + kReserve;
     }
     ticket.node_op = next_++;

@@ -85,11 +85,13 @@ Result<void> LeaseTable::Free(const std::vector<InodeId>& directories, CampusId 
       return Error(ErrorCode::kTimedOut, "another campus has not given back the directory's lease");
     }
     MutexLock lock(mutex_);
-    returned_.WaitUntil(mutex_, std::min(deadline.at(), std::chrono::steady_clock::now() + milliseconds(100)));
+    returned_.WaitUntil(
+        mutex_, std::min(deadline.at(), std::chrono::steady_clock::now() + milliseconds(100)));
   }
 }
 
-std::vector<InodeId> LeaseTable::Grantable(const std::vector<InodeId>& directories, CampusId campus) {
+std::vector<InodeId> LeaseTable::Grantable(const std::vector<InodeId>& directories,
+                                           CampusId campus) {
   std::vector<InodeId> free;
   const auto now = std::chrono::steady_clock::now();
   for (const InodeId directory : directories) {

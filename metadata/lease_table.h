@@ -15,8 +15,8 @@ namespace quadfs::metadata {
 
 /// Main's side of leases: which campus may change which directory, and getting it back.
 ///
-/// A lease of a campus that answers is recalled: it ships what is pending and returns it. A lease of
-/// a campus that was silent for the session's time is taken. A directory recalled three times in
+/// A lease of a campus that answers is recalled: it ships what is pending and returns it. A lease
+/// of a campus that was silent for the session's time is taken. A directory recalled three times in
 /// 10 s is shared for 60 s: everything in it is executed at main.
 /// Threads: every method may be called concurrently; Free blocks.
 class LeaseTable {

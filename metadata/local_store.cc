@@ -101,9 +101,9 @@ class RocksLocalStore final : public LocalStore {
 
   Result<void> Sync() override { return Done(db_->FlushWAL(/*sync=*/true)); }
 
-  Result<void> Scan(std::string_view family, std::string_view prefix, std::string_view from,
-                    const std::function<bool(std::string_view key, std::string_view value)>& row)
-      const override {
+  Result<void> Scan(
+      std::string_view family, std::string_view prefix, std::string_view from,
+      const std::function<bool(std::string_view key, std::string_view value)>& row) const override {
     rocksdb::ColumnFamilyHandle* handle = QUADFS_TRY(Family(family));
     const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator({}, handle));
     for (at->Seek(ToSlice(std::max(prefix, from))); at->Valid(); at->Next()) {
@@ -129,9 +129,9 @@ class RocksLocalStore final : public LocalStore {
   Result<void> CheckFormat(const std::string& directory) {
     const auto found = Get(rocksdb::kDefaultColumnFamilyName, kFormatKey);
     if (found.ok() && *found != kFormat) {
-      return Error(ErrorCode::kInvalidArgument,
-                   directory + ": format " + *found + " is newer than this program knows (" +
-                       kFormat + "): upgrade quadfs");
+      return Error(ErrorCode::kInvalidArgument, directory + ": format " + *found +
+                                                    " is newer than this program knows (" +
+                                                    kFormat + "): upgrade quadfs");
     }
     if (found.ok()) return {};
     if (found.error().code() != ErrorCode::kNotFound) return found.error();

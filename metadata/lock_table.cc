@@ -13,11 +13,14 @@ bool Overlap(uint64_t first, uint64_t last, uint64_t other_first, uint64_t other
 
 }  // namespace
 
-const LockTable::Held* LockTable::Conflict(const LockOwner& owner, const LockRequest& request) const {
+const LockTable::Held* LockTable::Conflict(const LockOwner& owner,
+                                           const LockRequest& request) const {
   const auto found = held_.find({request.inode, request.kind});
   if (found == held_.end()) return nullptr;
   for (const Held& held : found->second) {
-    if (held.owner == owner || !Overlap(held.first, held.last, request.first_byte, request.last_byte)) continue;
+    if (held.owner == owner ||
+        !Overlap(held.first, held.last, request.first_byte, request.last_byte))
+      continue;
     if (held.type == LockType::kExclusive || request.type == LockType::kExclusive) return &held;
   }
   return nullptr;
@@ -27,7 +30,8 @@ void LockTable::Apply(const LockOwner& owner, const LockRequest& request) {
   auto& all = held_[{request.inode, request.kind}];
   std::vector<Held> kept;
   for (const Held& held : all) {
-    if (held.owner != owner || !Overlap(held.first, held.last, request.first_byte, request.last_byte)) {
+    if (held.owner != owner ||
+        !Overlap(held.first, held.last, request.first_byte, request.last_byte)) {
       kept.push_back(held);
       continue;
     }
@@ -83,7 +87,8 @@ Result<void> LockTable::Lock(const LockOwner& owner, const LockRequest& request)
   return {};
 }
 
-std::optional<LockHolder> LockTable::Test(const LockOwner& owner, const LockRequest& request) const {
+std::optional<LockHolder> LockTable::Test(const LockOwner& owner,
+                                          const LockRequest& request) const {
   MutexLock lock(mutex_);
   const Held* conflict = Conflict(owner, request);
   if (conflict == nullptr) return std::nullopt;

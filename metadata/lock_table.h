@@ -46,9 +46,11 @@ class LockTable {
   };
   using Key = std::pair<InodeId, LockKind>;
 
-  const Held* Conflict(const LockOwner& owner, const LockRequest& request) const QUADFS_REQUIRES(mutex_);
+  const Held* Conflict(const LockOwner& owner, const LockRequest& request) const
+      QUADFS_REQUIRES(mutex_);
   void Apply(const LockOwner& owner, const LockRequest& request) QUADFS_REQUIRES(mutex_);
-  bool WaitsFor(const LockOwner& from, const LockOwner& target, int depth) const QUADFS_REQUIRES(mutex_);
+  bool WaitsFor(const LockOwner& from, const LockOwner& target, int depth) const
+      QUADFS_REQUIRES(mutex_);
   template <typename Match>
   void Drop(const Match& match);
 

@@ -17,10 +17,10 @@ struct LockRequest {
   InodeId inode;
   LockKind kind = LockKind::kPosix;
   LockType type = LockType::kShared;
-  uint64_t owner = 0;         ///< The kernel's lock owner on that node.
+  uint64_t owner = 0;  ///< The kernel's lock owner on that node.
   uint64_t first_byte = 0;
-  uint64_t last_byte = UINT64_MAX;  ///< Inclusive.
-  uint32_t pid = 0;           ///< For F_GETLK.
+  uint64_t last_byte = UINT64_MAX;    ///< Inclusive.
+  uint32_t pid = 0;                   ///< For F_GETLK.
   std::chrono::milliseconds wait{0};  ///< How long the hub may hold the request; 0: try once.
 };
 

@@ -35,7 +35,8 @@ Result<bool> MayRemove(const RowReader& global, const LogEntry& pending, const T
     return !QUADFS_TRY(HasEntries(global, inode));
   }
   const auto before = QUADFS_TRY(FindInode(global, inode));
-  return before && int64_t{before->nlink} + QUADFS_TRY(NamesGained(global, pending.rows, inode)) == 0;
+  return before &&
+         int64_t{before->nlink} + QUADFS_TRY(NamesGained(global, pending.rows, inode)) == 0;
 }
 
 // `after`: the state with the rows over it.

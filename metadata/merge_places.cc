@@ -5,8 +5,8 @@
 namespace quadfs::metadata {
 namespace {
 
-constexpr size_t kMaxAliases = 10000;    // Length of a chain of merged directories.
-constexpr uint32_t kMaxRepeat = 1000000; // Clashes of one conflict name.
+constexpr size_t kMaxAliases = 10000;     // Length of a chain of merged directories.
+constexpr uint32_t kMaxRepeat = 1000000;  // Clashes of one conflict name.
 
 }  // namespace
 
@@ -94,13 +94,13 @@ Result<std::optional<Place>> MergeRules::WhereIs(InodeId inode, InodeId parent,
 Result<Place> MergeRules::KnownAs(InodeId inode, const Place& place) const {
   Place known = place;
   const std::string value = EncodePlace(place.first, place.second);
-  QUADFS_TRY(tree_.ScanPrefix(WantPrefix(inode), {},
-                              [&](std::string_view key, std::string_view got) {
-                                const auto parts = ParseWantKey(key);
-                                if (!parts || got != value) return true;
-                                known = Place(parts->parent, parts->name);
-                                return false;
-                              }));
+  QUADFS_TRY(
+      tree_.ScanPrefix(WantPrefix(inode), {}, [&](std::string_view key, std::string_view got) {
+        const auto parts = ParseWantKey(key);
+        if (!parts || got != value) return true;
+        known = Place(parts->parent, parts->name);
+        return false;
+      }));
   return known;
 }
 
@@ -148,11 +148,11 @@ Result<void> MergeRules::Divert(InodeId inode, const Place& wanted, const Place&
 Result<void> MergeRules::ForgetDiversions(InodeId inode, const Place& place) {
   std::vector<RowKey> stale;
   const std::string value = EncodePlace(place.first, place.second);
-  QUADFS_TRY(tree_.ScanPrefix(WantPrefix(inode), {},
-                              [&](std::string_view key, std::string_view got) {
-                                if (got == value) stale.emplace_back(key);
-                                return true;
-                              }));
+  QUADFS_TRY(
+      tree_.ScanPrefix(WantPrefix(inode), {}, [&](std::string_view key, std::string_view got) {
+        if (got == value) stale.emplace_back(key);
+        return true;
+      }));
   for (const RowKey& key : stale) tree_.Set(key, std::nullopt);
   return {};
 }

@@ -8,13 +8,11 @@
 namespace quadfs::metadata {
 namespace {
 
-bool IsDirectory(const Attributes& attributes) {
-  return attributes.type == FileType::kDirectory;
-}
+bool IsDirectory(const Attributes& attributes) { return attributes.type == FileType::kDirectory; }
 
 bool MayBecomeOne(const Attributes& one, const Attributes& other) {
-  return IsDirectory(one) && IsDirectory(other) && one.mode == other.mode &&
-         one.uid == other.uid && one.gid == other.gid && !one.has_xattr && !other.has_xattr;
+  return IsDirectory(one) && IsDirectory(other) && one.mode == other.mode && one.uid == other.uid &&
+         one.gid == other.gid && !one.has_xattr && !other.has_xattr;
 }
 
 }  // namespace
@@ -33,8 +31,7 @@ Result<Verdict> MergeRules::Dispatch() {
     case OpKind::kLink: return Link();
     case OpKind::kUnlink: return Unlink();
     case OpKind::kRmdir: return Rmdir();
-    case OpKind::kRename:
-      return (op_.rename_flags & kRenameExchange) != 0 ? Exchange() : Rename();
+    case OpKind::kRename: return (op_.rename_flags & kRenameExchange) != 0 ? Exchange() : Rename();
     case OpKind::kSetAttributes: return SetAttributes();
     case OpKind::kSetXattr:
     case OpKind::kRemoveXattr: return ChangeXattr();

@@ -48,8 +48,7 @@ class Collector {
     }
     if (target) {
       QUADFS_TRY(AddRemoved(*target, to));
-      if (across && op.rename_flags == kRenameExchange &&
-          target->type == FileType::kDirectory) {
+      if (across && op.rename_flags == kRenameExchange && target->type == FileType::kDirectory) {
         needs_.at_main = true;
       }
     }

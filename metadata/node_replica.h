@@ -34,12 +34,12 @@ class NodeReplica {
     uint64_t block_cache_bytes = uint64_t{64} << 20;
   };
   struct Status {
-    bool connected = false;          ///< The stream from the hub is up.
-    bool main_connected = false;     ///< And the hub has contact with main.
-    std::chrono::milliseconds lag{0};///< Time since the hub, as we see it, last had main's word.
+    bool connected = false;            ///< The stream from the hub is up.
+    bool main_connected = false;       ///< And the hub has contact with main.
+    std::chrono::milliseconds lag{0};  ///< Time since the hub, as we see it, last had main's word.
     SequenceNumber position;
-    uint64_t journal_entries = 0;    ///< Own operations that main has not confirmed yet.
-    std::string problem;             ///< Why not connected, one line; empty if it is.
+    uint64_t journal_entries = 0;  ///< Own operations that main has not confirmed yet.
+    std::string problem;           ///< Why not connected, one line; empty if it is.
   };
 
   /// `listener` hears of every applied change from Start on; it outlives the replica.

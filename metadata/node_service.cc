@@ -49,15 +49,16 @@ NodeService::NodeService(Options options, LocalStore& local, transport::Client& 
       hub_(hub),
       changes_(listener),
       journal_(local),
-      feed_(options_, options_.cluster, hub, changes_,
-            [this](uint64_t node_op) { journal_.Committed(node_op); },
-            [this] {
-              // The new hub answers what it knows and does the rest.
-              const std::set<uint64_t> reopened = journal_.Reopen();
-              MutexLock lock(repeat_mutex_);
-              unknown_.insert(reopened.begin(), reopened.end());
-              repeat_wake_.NotifyAll();
-            }) {}
+      feed_(
+          options_, options_.cluster, hub, changes_,
+          [this](uint64_t node_op) { journal_.Committed(node_op); },
+          [this] {
+            // The new hub answers what it knows and does the rest.
+            const std::set<uint64_t> reopened = journal_.Reopen();
+            MutexLock lock(repeat_mutex_);
+            unknown_.insert(reopened.begin(), reopened.end());
+            repeat_wake_.NotifyAll();
+          }) {}
 
 Result<void> NodeService::Init() {
   if (auto opened = journal_.Open(); !opened.ok()) return opened;
@@ -104,8 +105,8 @@ NodeReplica::Status NodeService::status() const {
   return status;
 }
 
-Result<NodeService::Sent> NodeService::Send(const Operation& operation, const Journal::Ticket& ticket,
-                                            Deadline deadline) {
+Result<NodeService::Sent> NodeService::Send(const Operation& operation,
+                                            const Journal::Ticket& ticket, Deadline deadline) {
   wire::OpRequest request;
   request.set_node_op(ticket.node_op);
   request.set_answered_below(ticket.answered_below);
@@ -152,8 +153,11 @@ void NodeService::Repeat(std::stop_token stop) {
         MutexLock lock(repeat_mutex_);
         if (!unknown_.contains(number)) continue;  // Its first attempt is still under way.
       }
-      const auto done = Send(operation, {number, waiting->begin()->first}, Deadline::After(seconds(5)));
-      if (!done.ok() && (OutcomeUnknown(done.error()) || done.error().code() == ErrorCode::kUnavailable)) break;
+      const auto done =
+          Send(operation, {number, waiting->begin()->first}, Deadline::After(seconds(5)));
+      if (!done.ok() &&
+          (OutcomeUnknown(done.error()) || done.error().code() == ErrorCode::kUnavailable))
+        break;
       journal_.Answered(number, done.ok() && done->pending);
       MutexLock lock(repeat_mutex_);
       unknown_.erase(number);
@@ -164,7 +168,8 @@ void NodeService::Repeat(std::stop_token stop) {
 Result<void> NodeService::AskBarrier(bool through_main, Deadline deadline) {
   wire::BarrierRequest request;
   request.set_through_main(through_main);
-  const auto answer = QUADFS_TRY(CallService<wire::BarrierAnswer>(hub_, "/v1/barrier", request, deadline));
+  const auto answer =
+      QUADFS_TRY(CallService<wire::BarrierAnswer>(hub_, "/v1/barrier", request, deadline));
   return feed_.WaitApplied(SequenceNumber(answer.sequence()), deadline);
 }
 
@@ -206,7 +211,8 @@ Result<InodeId> NodeService::NextInode(Deadline deadline) {
     RowEncoder row;
     row.Little(block.first());
     row.Little(block.first() + block.count());
-    if (auto put = local_.Put(kInodeFamily, kInodeKey, row.Take()); !put.ok()) return std::move(put).error();
+    if (auto put = local_.Put(kInodeFamily, kInodeKey, row.Take()); !put.ok())
+      return std::move(put).error();
     next_inode_ = block.first();
     inode_end_ = block.first() + block.count();
   }
@@ -225,11 +231,13 @@ Result<void> NodeService::Lock(const LockRequest& request, Deadline deadline) {
   return locked.ok() ? Result<void>() : Result<void>(std::move(locked).error());
 }
 
-Result<std::optional<LockHolder>> NodeService::TestLock(const LockRequest& request, Deadline deadline) {
+Result<std::optional<LockHolder>> NodeService::TestLock(const LockRequest& request,
+                                                        Deadline deadline) {
   const wire::LockAnswer answer = QUADFS_TRY(CallLock(ToWire(request, 2), deadline));
   std::optional<LockHolder> holder;
   if (answer.held()) {
-    holder = LockHolder{static_cast<LockType>(answer.type()), answer.first_byte(), answer.last_byte(), answer.pid()};
+    holder = LockHolder{static_cast<LockType>(answer.type()), answer.first_byte(),
+                        answer.last_byte(), answer.pid()};
   }
   return holder;
 }

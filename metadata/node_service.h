@@ -28,7 +28,8 @@ class NodeService final : public NodeReplica {
   Result<void> Barrier(bool through_main, Deadline deadline) override;
   Result<InodeId> NextInode(Deadline deadline) override;
   Result<void> Lock(const LockRequest& request, Deadline deadline) override;
-  Result<std::optional<LockHolder>> TestLock(const LockRequest& request, Deadline deadline) override;
+  Result<std::optional<LockHolder>> TestLock(const LockRequest& request,
+                                             Deadline deadline) override;
   Result<void> ReleaseLocks(InodeId inode, uint64_t owner, Deadline deadline) override;
   Result<void> SendMessage(uint32_t kind, std::string payload, Deadline deadline) override;
   Result<void> WaitCommitted(Deadline deadline) override { return journal_.WaitEmpty(deadline); }

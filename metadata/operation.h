@@ -11,19 +11,19 @@ namespace quadfs::metadata {
 
 /// What may be asked of the namespace. The numbers travel and are stored: frozen.
 enum class OpKind : uint8_t {
-  kCreate = 1,       ///< parent, name, inode (new number), type, mode, rdev, symlink_target.
-  kLink = 2,         ///< inode, parent, name.
-  kUnlink = 3,       ///< parent, name (anything but a directory).
-  kRmdir = 4,        ///< parent, name.
-  kRename = 5,       ///< parent, name → new_parent, new_name, rename_flags.
-  kSetAttributes = 6,///< inode, set_mask and the fields it names (size changes by kPublish only).
-  kSetXattr = 7,     ///< inode, xattr_name, xattr_value, xattr_flags.
-  kRemoveXattr = 8,  ///< inode, xattr_name.
-  kPublish = 9,      ///< inode, base → generation, size, root, mtime; location.node (0: the campus's
-                     ///< store) becomes its holder. No mode check: that was done at open.
-  kLocate = 10,      ///< inode, location; location_gone: forget it. A fact, executed at main. A
-                     ///< verified copy in a campus's store replaces that campus's nodes as holders.
-  kMember = 11,      ///< member. Executed at main.
+  kCreate = 1,         ///< parent, name, inode (new number), type, mode, rdev, symlink_target.
+  kLink = 2,           ///< inode, parent, name.
+  kUnlink = 3,         ///< parent, name (anything but a directory).
+  kRmdir = 4,          ///< parent, name.
+  kRename = 5,         ///< parent, name → new_parent, new_name, rename_flags.
+  kSetAttributes = 6,  ///< inode, set_mask and the fields it names (size changes by kPublish only).
+  kSetXattr = 7,       ///< inode, xattr_name, xattr_value, xattr_flags.
+  kRemoveXattr = 8,    ///< inode, xattr_name.
+  kPublish = 9,  ///< inode, base → generation, size, root, mtime; location.node (0: the campus's
+                 ///< store) becomes its holder. No mode check: that was done at open.
+  kLocate = 10,  ///< inode, location; location_gone: forget it. A fact, executed at main. A
+                 ///< verified copy in a campus's store replaces that campus's nodes as holders.
+  kMember = 11,  ///< member. Executed at main.
 };
 
 inline constexpr uint32_t kRenameNoReplace = 1;  ///< As RENAME_NOREPLACE of renameat2(2).
@@ -89,7 +89,8 @@ struct Operation {
 /// What came of it.
 struct OpResult {
   SequenceNumber view;    ///< Entry of the hub's view log that shows it.
-  Attributes attributes;  ///< The inode created, linked, changed; of unlink and rename: the moved or removed one.
+  Attributes attributes;  ///< The inode created, linked, changed; of unlink and rename: the moved
+                          ///< or removed one.
   std::optional<Attributes> replaced;  ///< kRename: what stood at the target (nlink 0: it is gone).
 };
 

@@ -42,7 +42,8 @@ ReplicaFeed::ReplicaFeed(NodeReplica::Options options, std::string cluster, tran
       on_committed_(std::move(on_committed)),
       on_rebuilt_(std::move(on_rebuilt)) {}
 
-Result<std::shared_ptr<SwitchingView::Replica>> ReplicaFeed::OpenRows(const std::string& directory) const {
+Result<std::shared_ptr<SwitchingView::Replica>> ReplicaFeed::OpenRows(
+    const std::string& directory) const {
   RowStore::Options store;
   store.cluster = cluster_;
   store.block_cache_bytes = options_.block_cache_bytes;
@@ -62,21 +63,24 @@ Result<void> ReplicaFeed::Open() {
     const std::string name = entry.path().filename();
     uint64_t number = 0;
     const auto parsed = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (parsed.ec == std::errc() && parsed.ptr == name.data() + name.size()) numbers.push_back(number);
+    if (parsed.ec == std::errc() && parsed.ptr == name.data() + name.size())
+      numbers.push_back(number);
   }
   if (error) return Error(ErrorCode::kIo, options_.directory + ": " + error.message());
   std::sort(numbers.rbegin(), numbers.rend());
   for (const uint64_t number : numbers) {
     number_ = std::max(number_, number);
     auto opened = OpenRows(Folder(number));
-    if (!opened.ok() && opened.error().code() != ErrorCode::kCorruption) return std::move(opened).error();
+    if (!opened.ok() && opened.error().code() != ErrorCode::kCorruption)
+      return std::move(opened).error();
     const auto row = opened.ok() ? (*opened)->store->Read(MetaKey(kPositionName))
                                  : Result<std::optional<std::string>>(std::optional<std::string>());
     if (!view_.Current() && row.ok() && *row) {
       RowDecoder position(**row);
       position_ = position.Little<uint64_t>();
       const std::string_view chain = position.Raw(chain_.bytes.size());
-      if (!position.AtEnd()) return Error(ErrorCode::kCorruption, "the replica's position cannot be read");
+      if (!position.AtEnd())
+        return Error(ErrorCode::kCorruption, "the replica's position cannot be read");
       std::memcpy(chain_.bytes.data(), chain.data(), chain.size());
       (*opened)->view->SetPosition(SequenceNumber(position_));
       view_.Exchange(*std::move(opened));
@@ -139,7 +143,8 @@ Result<void> ReplicaFeed::WaitApplied(SequenceNumber position, Deadline deadline
   while (applied_ < position.value && history == history_) {
     if (stopping_) return Error(ErrorCode::kCancelled, "the node is stopping");
     if (!changed_.WaitUntil(mutex_, deadline.at())) {
-      return Error(ErrorCode::kTimedOut, "the hub did it, but its log has not arrived here: " + problem_);
+      return Error(ErrorCode::kTimedOut,
+                   "the hub did it, but its log has not arrived here: " + problem_);
     }
   }
   return {};
@@ -152,7 +157,8 @@ NodeReplica::Status ReplicaFeed::status() const {
   status.main_connected = connected_ && main_connected_;
   status.position = SequenceNumber(applied_);
   if (main_heard_ != Clock::TimePoint()) {
-    status.lag = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - main_heard_);
+    status.lag =
+        std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - main_heard_);
   }
   if (!connected_) status.problem = problem_;
   return status;
@@ -176,10 +182,13 @@ void ReplicaFeed::Follow(std::stop_token stop) {
     std::string target = "/v1/log?from=" + std::to_string(position_);
     if (position_ != 0) target += "&chain=" + chain_.ToHex();
     transport::FrameReader reader;
-    auto followed = hub_.Follow(target, options_.silence, stop, [&](std::span<const std::byte> data) {
-      retry = kFirstRetry;
-      return reader.Feed(data, [&](const transport::Frame& frame) { return OnFrame(frame.type, frame.payload); });
-    });
+    auto followed =
+        hub_.Follow(target, options_.silence, stop, [&](std::span<const std::byte> data) {
+          retry = kFirstRetry;
+          return reader.Feed(data, [&](const transport::Frame& frame) {
+            return OnFrame(frame.type, frame.payload);
+          });
+        });
     if (stop.stop_requested()) return;
     SetLink(false, followed.ok() ? "the hub closed the stream" : followed.error().message());
     if (!followed.ok() && followed.error().code() == ErrorCode::kStale) {
@@ -198,13 +207,13 @@ Result<void> ReplicaFeed::Bootstrap() {
   std::error_code error;
   std::filesystem::remove_all(Folder(number), error);
   auto replica = QUADFS_TRY(OpenRows(Folder(number)));
-  const SnapshotPosition at =
-      QUADFS_TRY(ReceiveSnapshot(hub_, cluster_, *replica->store, Deadline::After(kBootstrapLimit)));
+  const SnapshotPosition at = QUADFS_TRY(
+      ReceiveSnapshot(hub_, cluster_, *replica->store, Deadline::After(kBootstrapLimit)));
   if (!QUADFS_TRY(replica->store->Read(InodeKey(kRootInode)))) {
     return Error(ErrorCode::kUnavailable, "the hub has no tree yet");
   }
-  auto written =
-      replica->store->Write({{MetaKey(kPositionName), EncodePosition(at.position, at.chain)}}, true);
+  auto written = replica->store->Write(
+      {{MetaKey(kPositionName), EncodePosition(at.position, at.chain)}}, true);
   if (!written.ok()) return written;
   replica->view->SetPosition(SequenceNumber(at.position));
   view_.Exchange(std::move(replica));
@@ -240,7 +249,8 @@ Result<void> ReplicaFeed::OnFrame(uint8_t type, const std::string& payload) {
     case FrameType::kEntries: return Apply(payload);
     case FrameType::kHeartbeat: {
       wire::Heartbeat beat;
-      if (!beat.ParseFromString(payload)) return Error(ErrorCode::kCorruption, "a heartbeat cannot be read");
+      if (!beat.ParseFromString(payload))
+        return Error(ErrorCode::kCorruption, "a heartbeat cannot be read");
       SetLink(true, "");
       MutexLock lock(mutex_);
       main_connected_ = beat.main_connected();
@@ -249,7 +259,8 @@ Result<void> ReplicaFeed::OnFrame(uint8_t type, const std::string& payload) {
     }
     case FrameType::kMessage: {
       wire::SideMessage side;
-      if (!side.ParseFromString(payload)) return Error(ErrorCode::kCorruption, "a message cannot be read");
+      if (!side.ParseFromString(payload))
+        return Error(ErrorCode::kCorruption, "a message cannot be read");
       Message message{side.kind(), CampusId(side.campus()), NodeId(side.node()), side.payload()};
       changes_.Post([message](ChangeListener& listener) { listener.OnMessage(message); });
       return {};
@@ -260,7 +271,8 @@ Result<void> ReplicaFeed::OnFrame(uint8_t type, const std::string& payload) {
 
 Result<void> ReplicaFeed::Apply(const std::string& payload) {
   wire::EntryBatch batch;
-  if (!batch.ParseFromString(payload)) return Error(ErrorCode::kCorruption, "entries cannot be read");
+  if (!batch.ParseFromString(payload))
+    return Error(ErrorCode::kCorruption, "entries cannot be read");
   const auto replica = view_.Current();
   RowStore& store = *replica->store;
   std::vector<Change> changes;
@@ -270,7 +282,8 @@ Result<void> ReplicaFeed::Apply(const std::string& payload) {
   Checksum chain = chain_;
   for (const std::string& bytes : batch.entries()) {
     const LogEntry entry = QUADFS_TRY(DecodeLogEntry(bytes));
-    if (entry.sequence.value != position + 1) return Error(ErrorCode::kStale, "the hub's log has a gap");
+    if (entry.sequence.value != position + 1)
+      return Error(ErrorCode::kStale, "the hub's log has a gap");
     Change change = QUADFS_TRY(DescribeChange(state, entry.rows));
     change.view = entry.sequence;
     change.origin = entry.node;

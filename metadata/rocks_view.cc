@@ -27,7 +27,9 @@ Result<Attributes> GetFrom(const RowReader& rows, InodeId inode) {
 class Page {
  public:
   Page(const RowSnapshot& rows, InodeId directory, bool with_attributes)
-      : rows_(rows), directory_(directory), with_attributes_(with_attributes),
+      : rows_(rows),
+        directory_(directory),
+        with_attributes_(with_attributes),
         inodes_(rows.NewCursor(Family::kInode)) {}
 
   Result<std::vector<DirectoryEntry>> Read(std::string_view after, size_t limit) {
@@ -156,11 +158,10 @@ Result<std::vector<std::string>> RocksView::ListXattr(InodeId inode) const {
   std::vector<std::string> names;
   const Attributes attributes = QUADFS_TRY(Get(inode));
   if (!attributes.has_xattr) return names;
-  QUADFS_TRY(
-      store_.ScanPrefix(XattrPrefix(inode), {}, [&](std::string_view key, std::string_view) {
-        if (const auto parts = ParseXattrKey(key)) names.emplace_back(parts->name);
-        return true;
-      }));
+  QUADFS_TRY(store_.ScanPrefix(XattrPrefix(inode), {}, [&](std::string_view key, std::string_view) {
+    if (const auto parts = ParseXattrKey(key)) names.emplace_back(parts->name);
+    return true;
+  }));
   return names;
 }
 

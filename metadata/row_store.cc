@@ -56,8 +56,8 @@ rocksdb::ColumnFamilyOptions FamilyOptions(Family family, const RowStore::Option
   table.block_size = size_t{8} << 10;
   table.cache_index_and_filter_blocks = true;  // Or they would escape the cache's bound.
   table.pin_l0_filter_and_index_blocks_in_cache = true;
-  const bool is_log = family == Family::kLog || family == Family::kView ||
-                      family == Family::kPending;
+  const bool is_log =
+      family == Family::kLog || family == Family::kView || family == Family::kPending;
   if (is_log) {
     table.block_size = size_t{16} << 10;
   } else {
@@ -229,7 +229,10 @@ class SnapshotReader final : public RowSnapshot {
 class SstIngest final : public RowIngest {
  public:
   SstIngest(rocksdb::DB* database, ColumnFamilyHandle* family, Family number, std::string path)
-      : database_(database), family_(family), number_(number), path_(std::move(path)),
+      : database_(database),
+        family_(family),
+        number_(number),
+        path_(std::move(path)),
         writer_(rocksdb::EnvOptions(), database->GetOptions(family), family) {}
   ~SstIngest() override {
     std::error_code ignored;
@@ -297,9 +300,9 @@ class RocksRowStore final : public RowStore {
     rocksdb::WriteBatch batch;
     for (const RowChange& change : changes) {
       ColumnFamilyHandle* family = QUADFS_TRY(reads_.Find(change.key));
-      const rocksdb::Status status =
-          change.value ? batch.Put(family, InFamily(change.key), *change.value)
-                       : batch.Delete(family, InFamily(change.key));
+      const rocksdb::Status status = change.value
+                                         ? batch.Put(family, InFamily(change.key), *change.value)
+                                         : batch.Delete(family, InFamily(change.key));
       QUADFS_TRY(CheckRocks(status, "collect a write"));
     }
     rocksdb::WriteOptions options;
@@ -355,9 +358,9 @@ class RocksRowStore final : public RowStore {
                        std::to_string(kFormatVersion) + "; install a quadfs that knows it");
     }
     if (cluster != options.cluster) {
-      return Error(ErrorCode::kInvalidArgument,
-                   directory_ + ": database belongs to cluster \"" + cluster.value_or("") +
-                       "\", not \"" + options.cluster + "\"; give another state_dir");
+      return Error(ErrorCode::kInvalidArgument, directory_ + ": database belongs to cluster \"" +
+                                                    cluster.value_or("") + "\", not \"" +
+                                                    options.cluster + "\"; give another state_dir");
     }
     return {};
   }
@@ -399,11 +402,11 @@ Result<std::unique_ptr<RowStore>> RowStore::Open(const std::string& directory,
   }
   rocksdb::DB* database = nullptr;
   std::vector<ColumnFamilyHandle*> handles;
-  const rocksdb::Status status = rocksdb::DB::Open(DatabaseOptions(options), directory,
-                                                   descriptors, &handles, &database);
+  const rocksdb::Status status =
+      rocksdb::DB::Open(DatabaseOptions(options), directory, descriptors, &handles, &database);
   if (!status.ok()) return RocksOpenError(status, directory);
-  auto store = std::make_unique<RocksRowStore>(
-      directory, std::unique_ptr<rocksdb::DB>(database), handles);
+  auto store =
+      std::make_unique<RocksRowStore>(directory, std::unique_ptr<rocksdb::DB>(database), handles);
   QUADFS_TRY(store->CheckIdentity(options));
   return std::unique_ptr<RowStore>(std::move(store));
 }

@@ -136,12 +136,15 @@ Result<std::vector<std::shared_ptr<const SequenceLog::Item>>> SequenceLog::Read(
   uint64_t limit = 0;
   {
     MutexLock lock(mutex_);
-    if (after + 1 < first_) return Error(ErrorCode::kStale, "the log was trimmed beyond that entry");
+    if (after + 1 < first_)
+      return Error(ErrorCode::kStale, "the log was trimmed beyond that entry");
     if (after >= released_) return items;
     limit = released_;
     if (!tail_.empty() && tail_.front()->sequence <= after + 1) {
-      for (size_t i = static_cast<size_t>(after + 1 - tail_.front()->sequence); i < tail_.size(); ++i) {
-        if (tail_[i]->sequence > limit || (bytes > 0 && bytes + tail_[i]->bytes.size() > max_bytes)) break;
+      for (size_t i = static_cast<size_t>(after + 1 - tail_.front()->sequence); i < tail_.size();
+           ++i) {
+        if (tail_[i]->sequence > limit || (bytes > 0 && bytes + tail_[i]->bytes.size() > max_bytes))
+          break;
         bytes += tail_[i]->bytes.size();
         items.push_back(tail_[i]);
       }
@@ -149,19 +152,19 @@ Result<std::vector<std::shared_ptr<const SequenceLog::Item>>> SequenceLog::Read(
     }
   }
   std::optional<Error> failure;
-  auto scanned = store_.ScanPrefix(
-      FamilyPrefix(family_), SequenceKey(family_, after + 1),
-      [&](std::string_view key, std::string_view value) {
-        auto item = Decode(key, value);
-        if (!item.ok()) {
-          failure = item.error();
-          return false;
-        }
-        if (item->sequence > limit) return false;
-        bytes += item->bytes.size();
-        items.push_back(std::make_shared<const Item>(*std::move(item)));
-        return bytes < max_bytes;
-      });
+  auto scanned =
+      store_.ScanPrefix(FamilyPrefix(family_), SequenceKey(family_, after + 1),
+                        [&](std::string_view key, std::string_view value) {
+                          auto item = Decode(key, value);
+                          if (!item.ok()) {
+                            failure = item.error();
+                            return false;
+                          }
+                          if (item->sequence > limit) return false;
+                          bytes += item->bytes.size();
+                          items.push_back(std::make_shared<const Item>(*std::move(item)));
+                          return bytes < max_bytes;
+                        });
   if (!scanned.ok()) return std::move(scanned).error();
   if (failure) return *failure;
   if (items.empty() || items.front()->sequence != after + 1) {
@@ -202,8 +205,8 @@ Result<void> SequenceLog::Trim(uint64_t keep_bytes) {
   const uint64_t last = released();
   uint64_t from = first();
   if (last < from) return {};
-  const uint64_t bytes = store_.ApproximateBytes(family_, SequenceKey(family_, from),
-                                                 SequenceKey(family_, last + 1));
+  const uint64_t bytes =
+      store_.ApproximateBytes(family_, SequenceKey(family_, from), SequenceKey(family_, last + 1));
   if (bytes <= keep_bytes) return {};
   const auto share = static_cast<double>(bytes - keep_bytes) / static_cast<double>(bytes);
   const uint64_t until = from + static_cast<uint64_t>(static_cast<double>(last - from) * share);
@@ -215,7 +218,8 @@ Result<void> SequenceLog::Trim(uint64_t keep_bytes) {
   RowEncoder row;
   row.Little(until + 1);
   row.Raw(ChainBytes(item.chain));
-  if (auto written = store_.Write({{MetaName("start"), row.Take()}}, true); !written.ok()) return written;
+  if (auto written = store_.Write({{MetaName("start"), row.Take()}}, true); !written.ok())
+    return written;
   {
     MutexLock lock(mutex_);
     first_ = until + 1;

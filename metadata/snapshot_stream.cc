@@ -49,12 +49,15 @@ Result<void> SendAll(const HubCore::Image& image, const std::string& cluster, Ro
   head.set_position(image.position);
   head.set_chain(image.chain.bytes.data(), image.chain.bytes.size());
   head.set_global(image.global);
-  if (auto sent = sender.Send(FrameType::kSnapshotHead, head.SerializeAsString()); !sent.ok()) return sent;
+  if (auto sent = sender.Send(FrameType::kSnapshotHead, head.SerializeAsString()); !sent.ok())
+    return sent;
   for (const Family family : kAllFamilies) {
     if (!IsStateFamily(family)) continue;
     const auto cursor = image.snapshot->NewCursor(family);
     for (cursor->Seek({}); cursor->valid(); cursor->Next()) {
-      if (auto added = sender.Add(FamilyPrefix(family) + std::string(cursor->key()), cursor->value()); !added.ok()) {
+      if (auto added =
+              sender.Add(FamilyPrefix(family) + std::string(cursor->key()), cursor->value());
+          !added.ok()) {
         return added;
       }
     }
@@ -91,7 +94,8 @@ class RowReceiver {
       return Error(ErrorCode::kCorruption, "a snapshot's head cannot be read");
     }
     if (head.cluster() != cluster_) {
-      return Error(ErrorCode::kCorruption, "that hub belongs to another cluster, " + head.cluster());
+      return Error(ErrorCode::kCorruption,
+                   "that hub belongs to another cluster, " + head.cluster());
     }
     position_.position = head.position();
     position_.global = head.global();
@@ -157,9 +161,11 @@ Result<SnapshotPosition> ReceiveSnapshot(transport::Client& client, const std::s
                                          RowStore& store, Deadline deadline) {
   RowReceiver receiver(cluster, store);
   transport::FrameReader reader;
-  auto got = client.Download("GET", "/v1/snapshot", {}, deadline, [&](std::span<const std::byte> data) {
-    return reader.Feed(data, [&](const transport::Frame& frame) { return receiver.Take(frame); });
-  });
+  auto got =
+      client.Download("GET", "/v1/snapshot", {}, deadline, [&](std::span<const std::byte> data) {
+        return reader.Feed(data,
+                           [&](const transport::Frame& frame) { return receiver.Take(frame); });
+      });
   if (!got.ok()) return std::move(got).error();
   return receiver.Finish();
 }

@@ -286,9 +286,8 @@ std::vector<RowChange> StateWriter::Take() {
     cache_.Put(directory, loaded);
   }
   if (detached_changed_) {
-    rows_.Set(TotalKey(kDetachedRow), detached_->empty()
-                                          ? std::nullopt
-                                          : std::optional(EncodeDetached(*detached_)));
+    rows_.Set(TotalKey(kDetachedRow),
+              detached_->empty() ? std::nullopt : std::optional(EncodeDetached(*detached_)));
   }
   directories_.clear();
   totals_changed_.clear();

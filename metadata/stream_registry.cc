@@ -75,7 +75,8 @@ Result<void> StreamRegistry::Pump(transport::Response& response, Outbox& outbox,
       batch.set_first(items.front()->sequence);
       for (const auto& item : items) batch.add_entries(item->bytes);
       after = items.back()->sequence;
-      transport::AppendFrame(out, static_cast<uint8_t>(FrameType::kEntries), batch.SerializeAsString());
+      transport::AppendFrame(out, static_cast<uint8_t>(FrameType::kEntries),
+                             batch.SerializeAsString());
     }
     const auto now = std::chrono::steady_clock::now();
     if (now >= next_heartbeat) {

@@ -49,7 +49,9 @@ class SwitchingView final : public View {
   Result<std::pair<InodeId, std::string>> NameOf(InodeId inode) const override {
     return Current()->view->NameOf(inode);
   }
-  Result<std::string> PathOf(InodeId inode) const override { return Current()->view->PathOf(inode); }
+  Result<std::string> PathOf(InodeId inode) const override {
+    return Current()->view->PathOf(inode);
+  }
   Result<Attributes> Resolve(std::string_view path, const Credentials& credentials) const override {
     return Current()->view->Resolve(path, credentials);
   }

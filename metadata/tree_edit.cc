@@ -3,9 +3,7 @@
 namespace quadfs::metadata {
 namespace {
 
-bool IsDirectory(const Attributes& attributes) {
-  return attributes.type == FileType::kDirectory;
-}
+bool IsDirectory(const Attributes& attributes) { return attributes.type == FileType::kDirectory; }
 
 void SetPrimary(Attributes& attributes, const Place& place) {
   attributes.parent = place.first;

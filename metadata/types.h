@@ -36,17 +36,18 @@ struct Attributes {
   uint32_t uid = 0;
   uint32_t gid = 0;
   uint64_t rdev = 0;
-  uint32_t nlink = 0;       ///< Names of a file (0: removed, maybe still open); 2 + subdirectories of a directory.
-  uint64_t size = 0;        ///< Bytes of content; length of a symlink's target.
-  int64_t atime_ns = 0;     ///< Nanoseconds since the epoch, all four.
+  uint32_t nlink =
+      0;  ///< Names of a file (0: removed, maybe still open); 2 + subdirectories of a directory.
+  uint64_t size = 0;     ///< Bytes of content; length of a symlink's target.
+  int64_t atime_ns = 0;  ///< Nanoseconds since the epoch, all four.
   int64_t mtime_ns = 0;
   int64_t ctime_ns = 0;
   int64_t birth_ns = 0;
-  InodeId parent;           ///< Primary parent: the directory whose lease covers this inode.
-  uint64_t name_hash = 0;   ///< NameHash of the name there: tells torn rows without another read.
-  Generation generation;    ///< Version of the content; 0: none was ever published (empty file).
-  Checksum root;            ///< Content root of that version (cache::Manifest::Root).
-  bool has_xattr = false;   ///< False saves asking for extended attributes.
+  InodeId parent;          ///< Primary parent: the directory whose lease covers this inode.
+  uint64_t name_hash = 0;  ///< NameHash of the name there: tells torn rows without another read.
+  Generation generation;   ///< Version of the content; 0: none was ever published (empty file).
+  Checksum root;           ///< Content root of that version (cache::Manifest::Root).
+  bool has_xattr = false;  ///< False saves asking for extended attributes.
   std::string symlink_target;
 
   bool operator==(const Attributes&) const = default;
@@ -63,7 +64,7 @@ struct DirectoryEntry {
 /// A place that holds one whole version of a file.
 struct Location {
   CampusId campus;
-  NodeId node;            ///< 0: the campus's store; else that node's cache, the only holder so far.
+  NodeId node;  ///< 0: the campus's store; else that node's cache, the only holder so far.
   Generation generation;
   bool verified = false;  ///< Read back and checked against the manifest after it was written.
   bool operator==(const Location&) const = default;
@@ -71,10 +72,10 @@ struct Location {
 
 /// What a directory's subtree holds: one point read, however many files there are.
 struct Totals {
-  uint64_t files = 0;        ///< Inodes other than directories, by primary parent.
-  uint64_t directories = 0;  ///< Without the directory itself.
-  uint64_t bytes = 0;        ///< Sum of sizes of regular files.
-  uint64_t conflicts = 0;    ///< Names that a merge gave.
+  uint64_t files = 0;                         ///< Inodes other than directories, by primary parent.
+  uint64_t directories = 0;                   ///< Without the directory itself.
+  uint64_t bytes = 0;                         ///< Sum of sizes of regular files.
+  uint64_t conflicts = 0;                     ///< Names that a merge gave.
   std::map<CampusId, uint64_t> campus_bytes;  ///< Bytes of current versions complete at a campus.
   bool operator==(const Totals&) const = default;
 };

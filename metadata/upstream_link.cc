@@ -87,15 +87,17 @@ Result<bool> UpstreamLink::Holds(const std::vector<InodeId>& directories) const 
 
 bool UpstreamLink::IsHeld(const std::vector<InodeId>& directories) const {
   MutexLock lock(mutex_);
-  return std::any_of(directories.begin(), directories.end(), [&](InodeId directory) QUADFS_NO_THREAD_SAFETY_ANALYSIS {
-    return held_.contains(directory) || recalled_.contains(directory);
-  });
+  return std::any_of(directories.begin(), directories.end(),
+                     [&](InodeId directory) QUADFS_NO_THREAD_SAFETY_ANALYSIS {
+                       return held_.contains(directory) || recalled_.contains(directory);
+                     });
 }
 
 void UpstreamLink::WaitNotHeld(const std::vector<InodeId>& directories, Deadline deadline) const {
   MutexLock lock(mutex_);
   while (std::any_of(directories.begin(), directories.end(),
-                     [&](InodeId directory) QUADFS_NO_THREAD_SAFETY_ANALYSIS { return held_.contains(directory); })) {
+                     [&](InodeId directory)
+                         QUADFS_NO_THREAD_SAFETY_ANALYSIS { return held_.contains(directory); })) {
     if (!changed_.WaitUntil(mutex_, deadline.at())) return;
   }
 }
@@ -106,7 +108,8 @@ Result<void> UpstreamLink::Drain(Deadline deadline) {
   MutexLock lock(mutex_);
   while (shipped_ < through && core_.pending_count() > 0) {
     if (stopping_) return Error(ErrorCode::kCancelled, "the hub is stopping");
-    if (!changed_.WaitUntil(mutex_, std::min(deadline.at(), std::chrono::steady_clock::now() + milliseconds(50))) &&
+    if (!changed_.WaitUntil(
+            mutex_, std::min(deadline.at(), std::chrono::steady_clock::now() + milliseconds(50))) &&
         deadline.Passed()) {
       return Error(ErrorCode::kUnavailable, "main does not answer: " + problem_);
     }
@@ -148,7 +151,8 @@ void UpstreamLink::Ship(std::stop_token stop) {
     wire::MergeRequest request;
     for (const auto& [number, bytes] : *pending) request.add_entries(bytes);
     const auto sent = std::chrono::steady_clock::now();
-    const auto answer = CallService<wire::MergeAnswer>(main_, "/v1/merge", request, Deadline::After(seconds(10)));
+    const auto answer =
+        CallService<wire::MergeAnswer>(main_, "/v1/merge", request, Deadline::After(seconds(10)));
     if (answer.ok()) {
       NoteContact(sent);
       retry = kFirstRetry;
@@ -179,7 +183,8 @@ void UpstreamLink::KeepSession(std::stop_token stop) {
     if (MainSilent() < kSessionEvery) continue;
     wire::SessionRequest request;
     request.set_applied(core_.global());
-    const auto answer = CallService<wire::SessionAnswer>(main_, "/v1/session", request, Deadline::After(seconds(3)));
+    const auto answer = CallService<wire::SessionAnswer>(main_, "/v1/session", request,
+                                                         Deadline::After(seconds(3)));
     if (answer.ok()) {
       core_.SkipCampusOps(answer->merged());
       NoteContact(sent);
@@ -194,7 +199,8 @@ void UpstreamLink::GiveBack(const std::vector<InodeId>& directories) {
   if (!Drain(Deadline::After(seconds(5))).ok()) return;  // Main will ask again.
   wire::DirectoryList list;
   for (const InodeId directory : directories) list.add_directories(directory.value);
-  const auto answer = CallService<wire::MergeAnswer>(main_, "/v1/lease", list, Deadline::After(seconds(5)));
+  const auto answer =
+      CallService<wire::MergeAnswer>(main_, "/v1/lease", list, Deadline::After(seconds(5)));
   MutexLock lock(mutex_);
   if (!answer.ok()) {
     // Main will ask again; meanwhile nothing is executed here in them.
@@ -218,7 +224,8 @@ Result<void> UpstreamLink::OnFrame(uint8_t type, const std::string& payload) {
     }
     case FrameType::kEntries: {
       wire::EntryBatch batch;
-      if (!batch.ParseFromString(payload)) return Error(ErrorCode::kCorruption, "entries cannot be read");
+      if (!batch.ParseFromString(payload))
+        return Error(ErrorCode::kCorruption, "entries cannot be read");
       const std::vector<std::string> entries(batch.entries().begin(), batch.entries().end());
       if (auto applied = core_.ApplyGlobal(entries); !applied.ok()) return applied;
       MutexLock lock(mutex_);
@@ -232,7 +239,8 @@ Result<void> UpstreamLink::OnFrame(uint8_t type, const std::string& payload) {
     }
     case FrameType::kRecall: {
       wire::DirectoryList list;
-      if (!list.ParseFromString(payload)) return Error(ErrorCode::kCorruption, "a recall cannot be read");
+      if (!list.ParseFromString(payload))
+        return Error(ErrorCode::kCorruption, "a recall cannot be read");
       MutexLock lock(mutex_);
       for (const uint64_t directory : list.directories()) {
         recalled_.insert(InodeId(directory));
@@ -243,7 +251,8 @@ Result<void> UpstreamLink::OnFrame(uint8_t type, const std::string& payload) {
     }
     case FrameType::kMessage: {
       wire::SideMessage side;
-      if (!side.ParseFromString(payload)) return Error(ErrorCode::kCorruption, "a message cannot be read");
+      if (!side.ParseFromString(payload))
+        return Error(ErrorCode::kCorruption, "a message cannot be read");
       Message message{side.kind(), CampusId(side.campus()), NodeId(side.node()), side.payload()};
       changes_.Post([message](ChangeListener& listener) { listener.OnMessage(message); });
       return {};
@@ -260,10 +269,12 @@ void UpstreamLink::Follow(std::stop_token stop) {
                                (from == 0 ? "" : "&chain=" + core_.global_chain().ToHex());
     transport::FrameReader reader;
     bool any = false;
-    const auto followed = main_.Follow(
-        target, kSilence, stop, [&](std::span<const std::byte> data) {
+    const auto followed =
+        main_.Follow(target, kSilence, stop, [&](std::span<const std::byte> data) {
           any = true;
-          return reader.Feed(data, [&](const transport::Frame& frame) { return OnFrame(frame.type, frame.payload); });
+          return reader.Feed(data, [&](const transport::Frame& frame) {
+            return OnFrame(frame.type, frame.payload);
+          });
         });
     if (stop.stop_requested()) return;
     if (any) retry = kFirstRetry;

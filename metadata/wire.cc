@@ -4,7 +4,9 @@ namespace quadfs::metadata {
 
 Result<Checksum> ChecksumFromHex(std::string_view hex) {
   Checksum checksum;
-  const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; };
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
   if (hex.size() != checksum.bytes.size() * 2) {
     return Error(ErrorCode::kInvalidArgument, "a checksum has 32 hexadecimal digits");
   }

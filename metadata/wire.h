@@ -49,7 +49,8 @@ bool ReadMessage(transport::Request& request, transport::Response& response, Mes
   auto body = request.ReadAll();
   if (!body.ok()) return (void)response.Fail(body.error()), false;
   if (!message.ParseFromString(*body)) {
-    return (void)response.Fail(Error(ErrorCode::kInvalidArgument, "the request cannot be read")), false;
+    return (void)response.Fail(Error(ErrorCode::kInvalidArgument, "the request cannot be read")),
+           false;
   }
   return true;
 }

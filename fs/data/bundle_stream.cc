@@ -56,11 +56,10 @@ Result<void> BundleReader::Feed(std::span<const std::byte> bytes) {
     const auto code = static_cast<uint32_t>(item[16]);
     const auto content = item.subspan(kHeaderBytes);
     auto taken =
-        code == 0
-            ? sink_(object, std::vector<std::byte>(content.begin(), content.end()))
-            : sink_(object, Error(ErrorCodeFromNumber(code),
-                                  std::string(reinterpret_cast<const char*>(content.data()),
-                                              content.size())));
+        code == 0 ? sink_(object, std::vector<std::byte>(content.begin(), content.end()))
+                  : sink_(object, Error(ErrorCodeFromNumber(code),
+                                        std::string(reinterpret_cast<const char*>(content.data()),
+                                                    content.size())));
     if (!taken.ok()) return taken;
     buffer_.clear();
   }

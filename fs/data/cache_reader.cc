@@ -11,7 +11,8 @@ UploadReader::Need CacheReader::NeedOf(const ObjectId& object) {
   if (!(*found)->unsaved()) return Need::kDrop;
   const auto attributes = view_.Get(object.inode);
   if (!attributes.ok()) {
-    // Its creation may not have reached this replica after a rebuild, so "unknown" is not "removed".
+    // Its creation may not have reached this replica after a rebuild, so "unknown" is not
+    // "removed".
     return attributes.error().code() == ErrorCode::kNotFound ? Need::kSend : Need::kWait;
   }
   if (attributes->nlink == 0 || attributes->generation > object.generation) return Need::kDrop;
@@ -43,8 +44,7 @@ void CacheReader::Dropped(const ObjectId& object) {
   const auto found = cache_.Find(object);
   if (!found.ok() || !(*found)->unsaved() || (*found)->dirty()) return;
   const auto attributes = view_.Get(object.inode);
-  if (attributes.ok() &&
-      (attributes->nlink == 0 || attributes->generation > object.generation)) {
+  if (attributes.ok() && (attributes->nlink == 0 || attributes->generation > object.generation)) {
     (*found)->Discard();
   }
 }

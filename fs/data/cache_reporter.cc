@@ -31,9 +31,8 @@ CacheReporter::CacheReporter(Options options, cache::BlockCache& cache, const me
       const auto begun = std::chrono::steady_clock::now();
       Round();
       // A large cache takes long to look through: never more than a twentieth of a core.
-      pause = std::max(options_.interval,
-                       std::chrono::duration_cast<std::chrono::milliseconds>(
-                           20 * (std::chrono::steady_clock::now() - begun)));
+      pause = std::max(options_.interval, std::chrono::duration_cast<std::chrono::milliseconds>(
+                                              20 * (std::chrono::steady_clock::now() - begun)));
     }
   });
 }

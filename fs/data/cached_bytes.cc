@@ -27,8 +27,7 @@ Result<CacheReportMessage> CacheReportMessage::Decode(const std::string& bytes) 
   CacheReportMessage message{CampusId(report.campus()), NodeId(report.node()), report.reset(), {}};
   message.rows.reserve(static_cast<size_t>(report.rows_size()));
   for (const auto& item : report.rows()) {
-    message.rows.push_back(
-        {InodeId(item.inode()), {Generation(item.generation()), item.bytes()}});
+    message.rows.push_back({InodeId(item.inode()), {Generation(item.generation()), item.bytes()}});
   }
   return message;
 }

@@ -14,7 +14,9 @@ void FetchQueue::PushFront(FetchJob job) {
   jobs_[static_cast<size_t>(job.priority)].push_front(std::move(job));
 }
 
-void FetchQueue::PushLater(FetchJob job, Clock::TimePoint at) { later_.emplace(at, std::move(job)); }
+void FetchQueue::PushLater(FetchJob job, Clock::TimePoint at) {
+  later_.emplace(at, std::move(job));
+}
 
 std::optional<Clock::TimePoint> FetchQueue::Wake(Clock::TimePoint now) {
   while (!later_.empty() && later_.begin()->first <= now) {
@@ -40,9 +42,10 @@ std::vector<FetchJob> FetchQueue::Cancel(const ObjectId& object) {
   const auto unwanted = [&](const FetchJob& job) {
     if (!job.flight || job.flight->id != object) return false;
     if (job.priority != Priority::kReadAhead && job.priority != Priority::kCompletion) return false;
-    return std::none_of(
-        job.flight->waiters.begin(), job.flight->waiters.end(),
-        [&](const FetchWaiter* waiter) { return waiter->next < job.end && waiter->end > job.next; });
+    return std::none_of(job.flight->waiters.begin(), job.flight->waiters.end(),
+                        [&](const FetchWaiter* waiter) {
+                          return waiter->next < job.end && waiter->end > job.next;
+                        });
   };
   for (auto& list : jobs_) {
     for (auto at = list.begin(); at != list.end();) {

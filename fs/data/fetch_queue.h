@@ -52,8 +52,8 @@ struct FetchJob {
   Priority priority = Priority::kReader;
   uint32_t run_blocks = 1;
   uint32_t attempts = 0;
-  std::vector<FlightRef> bundle;              ///< Not empty: `flight` is none.
-  std::shared_ptr<uint64_t> bundles_left;     ///< Of the caller of CompleteBundle.
+  std::vector<FlightRef> bundle;           ///< Not empty: `flight` is none.
+  std::shared_ptr<uint64_t> bundles_left;  ///< Of the caller of CompleteBundle.
 };
 
 /// A piece of a job in the hands of a fetch thread; its blocks are marked as in flight.

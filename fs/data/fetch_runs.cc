@@ -15,10 +15,8 @@ bool IsPassing(ErrorCode code) {
     case ErrorCode::kCorruption:
     case ErrorCode::kBusy:
     case ErrorCode::kInterrupted:
-    case ErrorCode::kUnknown:
-      return true;
-    default:
-      return false;
+    case ErrorCode::kUnknown: return true;
+    default: return false;
   }
 }
 
@@ -224,8 +222,14 @@ void FetcherImpl::EndRun(const FetchRun& run, std::optional<Error> error) {
   const auto again = std::chrono::steady_clock::now() + back_off;
   bool awaited = false;
   if (ShouldRetry(run, *error, again, awaited)) {
-    queue_.PushLater({run.flight, run.first, run.end, awaited ? Priority::kReader : run.priority,
-                      run.run_blocks, run.attempts + 1, {}, {}},
+    queue_.PushLater({run.flight,
+                      run.first,
+                      run.end,
+                      awaited ? Priority::kReader : run.priority,
+                      run.run_blocks,
+                      run.attempts + 1,
+                      {},
+                      {}},
                      again);
     work_.NotifyOne();  // So that somebody waits until then.
   } else {

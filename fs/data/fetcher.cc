@@ -48,15 +48,13 @@ std::shared_ptr<FetchFlight> FetcherImpl::FlightOf(const cache::ObjectRef& objec
 
 uint32_t FetcherImpl::RunBlocks(Priority priority, uint64_t count) const {
   switch (priority) {
-    case Priority::kReader:
-      return options_.reader_run_blocks;
-    case Priority::kReadAhead:  // A small window is still split, so that several connections share it.
-      return static_cast<uint32_t>(
-          std::clamp<uint64_t>(count / 4, std::min(4U, options_.bulk_run_blocks),
-                               options_.bulk_run_blocks));
+    case Priority::kReader: return options_.reader_run_blocks;
+    case Priority::kReadAhead:  // A small window is still split, so that several connections share
+                                // it.
+      return static_cast<uint32_t>(std::clamp<uint64_t>(
+          count / 4, std::min(4U, options_.bulk_run_blocks), options_.bulk_run_blocks));
     case Priority::kCompletion:
-    case Priority::kPrefetch:
-      return options_.bulk_run_blocks;
+    case Priority::kPrefetch: return options_.bulk_run_blocks;
   }
   return 1;
 }
@@ -79,8 +77,14 @@ Result<void> FetcherImpl::Ensure(const cache::ObjectRef& object, uint64_t first,
     flight = FlightOf(object, blocks, manifest != nullptr);
     flight->waiters.push_back(&waiter);
     // Registered first: whoever gives up a block from now on tells this waiter.
-    if (!queue_.Push({flight, waiter.next, waiter.end, priority,
-                      RunBlocks(priority, waiter.end - waiter.next), 0, {}, {}})) {
+    if (!queue_.Push({flight,
+                      waiter.next,
+                      waiter.end,
+                      priority,
+                      RunBlocks(priority, waiter.end - waiter.next),
+                      0,
+                      {},
+                      {}})) {
       flight->waiters.remove(&waiter);
       return Error(ErrorCode::kBusy, "too much is queued to be fetched: try again later");
     }
@@ -129,8 +133,14 @@ Result<void> FetcherImpl::EnsureLater(const cache::ObjectRef& object, uint64_t f
   const uint64_t end = first + std::min(count, blocks - first);
   MutexLock lock(mutex_);
   if (stopping_) return Error(ErrorCode::kCancelled, "the daemon stops");
-  if (!queue_.Push({FlightOf(object, blocks, manifest != nullptr), first, end, priority,
-                    RunBlocks(priority, end - first), 0, {}, {}})) {
+  if (!queue_.Push({FlightOf(object, blocks, manifest != nullptr),
+                    first,
+                    end,
+                    priority,
+                    RunBlocks(priority, end - first),
+                    0,
+                    {},
+                    {}})) {
     return Error(ErrorCode::kBusy, "too much is queued to be fetched: try again later");
   }
   work_.NotifyOne();
@@ -190,8 +200,7 @@ void FetcherImpl::NoteRead(const cache::ObjectRef& object, uint64_t offset, uint
     if (read_aheads_.size() >= kMaxReadAheads && !read_aheads_.contains(id)) {
       read_aheads_.erase(read_aheads_.begin());  // Any: it starts anew with its next read.
     }
-    auto& state =
-        read_aheads_.try_emplace(id, blocks, options_.read_ahead_blocks).first->second;
+    auto& state = read_aheads_.try_emplace(id, blocks, options_.read_ahead_blocks).first->second;
     advice = state.Note(first, std::min(last, blocks - 1));
   }
   // A full queue means there is enough to do; the reads themselves still fetch what they need.

@@ -19,11 +19,11 @@ class Fetcher {
  public:
   enum class Priority : uint8_t { kReader, kReadAhead, kCompletion, kPrefetch };
   struct Options {
-    uint32_t connections = 6;            ///< Fetches under way at once.
-    uint32_t reader_run_blocks = 4;      ///< Blocks per request for a blocked reader.
-    uint32_t bulk_run_blocks = 16;       ///< And for read-ahead, completion, prefetch.
-    uint32_t read_ahead_blocks = 64;     ///< Largest window of a sequential reader.
-    uint32_t queue_limit = 65536;        ///< Runs waiting; beyond it prefetches are refused.
+    uint32_t connections = 6;         ///< Fetches under way at once.
+    uint32_t reader_run_blocks = 4;   ///< Blocks per request for a blocked reader.
+    uint32_t bulk_run_blocks = 16;    ///< And for read-ahead, completion, prefetch.
+    uint32_t read_ahead_blocks = 64;  ///< Largest window of a sequential reader.
+    uint32_t queue_limit = 65536;     ///< Runs waiting; beyond it prefetches are refused.
     /// By when a run that nobody waits for must have ended.
     std::chrono::milliseconds background_deadline{60000};
     std::chrono::milliseconds first_back_off{50};  ///< After a failed run; doubles, at most 2 s.
@@ -38,8 +38,8 @@ class Fetcher {
                                          BlockSource& source);
   virtual ~Fetcher() = default;
 
-  /// Returns when blocks [first, first + count) are present in `object` (fetching its manifest first
-  /// if need be), or fails at the deadline. Errors: as BlockSource, kNoSpace, kIo.
+  /// Returns when blocks [first, first + count) are present in `object` (fetching its manifest
+  /// first if need be), or fails at the deadline. Errors: as BlockSource, kNoSpace, kIo.
   virtual Result<void> Ensure(const cache::ObjectRef& object, uint64_t first, uint64_t count,
                               Priority priority, Deadline deadline) = 0;
   /// Queues blocks [first, first + count) and returns. kBusy: the queue is full.

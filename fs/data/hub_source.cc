@@ -33,9 +33,9 @@ Result<void> HubSource::Fetch(const std::string& target, uint64_t first, uint64_
                               const BlockSink& sink) {
   BlockCutter cutter(first, count, std::nullopt, sink);
   if (manifest_sink != nullptr) cutter.ExpectManifest(*manifest_sink);
-  auto answer = client_.Download(
-      "GET", target, {}, deadline,
-      [&](std::span<const std::byte> piece) { return cutter.Feed(piece); });
+  auto answer =
+      client_.Download("GET", target, {}, deadline,
+                       [&](std::span<const std::byte> piece) { return cutter.Feed(piece); });
   if (!answer.ok()) return std::move(answer).error();
   return cutter.Finish();
 }
@@ -63,9 +63,9 @@ Result<void> HubSource::FetchBundle(const std::vector<ObjectId>& objects, Deadli
       item->set_generation(objects[i].generation.value);
     }
     BundleReader reader(sink);
-    auto answer = client_.Download(
-        "POST", "/v1/bundle", request.SerializeAsString(), deadline,
-        [&](std::span<const std::byte> piece) { return reader.Feed(piece); });
+    auto answer =
+        client_.Download("POST", "/v1/bundle", request.SerializeAsString(), deadline,
+                         [&](std::span<const std::byte> piece) { return reader.Feed(piece); });
     if (!answer.ok()) return std::move(answer).error();
     if (auto ended = reader.Finish(); !ended.ok()) return ended;
   }

@@ -70,9 +70,8 @@ Result<std::string> Locations::Json(const metadata::Attributes& attributes,
   json["bytes"] = shares.bytes;
   json["campuses"] = nlohmann::json::object();
   for (const auto& share : shares.campuses) {
-    json["campuses"][NameOf(share.campus, NodeId(0))] = {{"bytes", share.bytes},
-                                                         {"fraction", fraction(share.bytes)},
-                                                         {"complete", share.complete}};
+    json["campuses"][NameOf(share.campus, NodeId(0))] = {
+        {"bytes", share.bytes}, {"fraction", fraction(share.bytes)}, {"complete", share.complete}};
   }
   // A node is named once: by what it reported, by the log, and this one by its own cache.
   std::map<NodeId, CachedBytes::Holder> nodes;

@@ -8,7 +8,7 @@ namespace quadfs::fs {
 enum MessageKind : uint32_t {
   kMessageWant = 1,         ///< Listener → client: send me these blocks by PUT.
   kMessageCacheReport = 2,  ///< Client → listener → everyone: what a node's cache holds, per inode.
-  kMessagePrefetch = 3,     ///< Towards a named node or campus: bring these inodes.
+  kMessagePrefetch = 3,  ///< Towards a named node or campus: bring these inodes.
 };
 
 }  // namespace quadfs::fs

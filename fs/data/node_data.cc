@@ -24,12 +24,13 @@ class NodeDataImpl final : public NodeData {
         fetcher_(Fetcher::Create({}, cache, source_)),
         reader_(cache, replica.view()),
         wants_(hub, reader_),
-        reporter_({options_.campus, options_.node}, cache, replica.view(),
-                  [this](std::string payload) {
-                    return replica_.SendMessage(kMessageCacheReport, std::move(payload),
-                                                Deadline::After(kReportDeadline));
-                  },
-                  [this] { return replica_.status().connected; }),
+        reporter_(
+            {options_.campus, options_.node}, cache, replica.view(),
+            [this](std::string payload) {
+              return replica_.SendMessage(kMessageCacheReport, std::move(payload),
+                                          Deadline::After(kReportDeadline));
+            },
+            [this] { return replica_.status().connected; }),
         locations_(replica.view(), cached_, options_.campus),
         prefetcher_(cache, replica.view(), *fetcher_) {}
   ~NodeDataImpl() override { Stop(); }
@@ -80,20 +81,15 @@ Result<void> NodeDataImpl::Start(metadata::LocalStore& local, transport::Client&
 
 void NodeDataImpl::OnMessage(const metadata::Message& message) {
   switch (message.kind) {
-    case kMessageWant:
-      wants_.OnWant(message);
-      break;
+    case kMessageWant: wants_.OnWant(message); break;
     case kMessageCacheReport:
       if (auto report = CacheReportMessage::Decode(message.payload);
           report.ok() && report->node != options_.node) {
         cached_.Apply(*report);
       }
       break;
-    case kMessagePrefetch:
-      prefetcher_.OnMessage(message);
-      break;
-    default:
-      break;
+    case kMessagePrefetch: prefetcher_.OnMessage(message); break;
+    default: break;
   }
 }
 

@@ -38,11 +38,12 @@ class NodeData {
 
   /// user.quad.state of a clean inode, from its locations.
   virtual SaveState StateOf(const metadata::Attributes& attributes) const = 0;
-  /// user.quad.locations as JSON: {"generation":…,"bytes":…,"campuses":{"a":{"bytes":…,"fraction":…,
+  /// user.quad.locations as JSON:
+  /// {"generation":…,"bytes":…,"campuses":{"a":{"bytes":…,"fraction":…,
   /// "complete":true}},"nodes":{"b1":{"bytes":…,"fraction":…}}}; of a directory: its whole subtree.
   virtual Result<std::string> LocationsJson(const metadata::Attributes& attributes) const = 0;
-  /// user.quad.campuses: names of campuses with a complete copy of the current version (directory: of
-  /// everything below), best first (own campus, then by bytes), comma-separated.
+  /// user.quad.campuses: names of campuses with a complete copy of the current version (directory:
+  /// of everything below), best first (own campus, then by bytes), comma-separated.
   virtual Result<std::string> CampusesText(const metadata::Attributes& attributes) const = 0;
   virtual void Stop() = 0;
 };

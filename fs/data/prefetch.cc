@@ -69,8 +69,8 @@ void Prefetcher::Bring(const std::vector<InodeId>& inodes) {
         !attributes->generation) {
       continue;
     }
-    auto object = cache_.FindOrCreate({inode, attributes->generation}, attributes->size,
-                                      attributes->root);
+    auto object =
+        cache_.FindOrCreate({inode, attributes->generation}, attributes->size, attributes->root);
     if (!object.ok()) continue;
     if (attributes->size <= kBlockBytes) {
       small.push_back(std::move(*object));

@@ -29,8 +29,8 @@ class ReadAhead {
     uint64_t next = 0;       ///< Block after the last one read.
     uint64_t ahead_end = 0;  ///< Fetched or asked for up to here.
     uint64_t window = 0;
-    uint64_t run = 0;        ///< Blocks read in sequence.
-    uint64_t used = 0;       ///< For LRU; 0: free.
+    uint64_t run = 0;   ///< Blocks read in sequence.
+    uint64_t used = 0;  ///< For LRU; 0: free.
   };
   Stream* Match(uint64_t first);
 

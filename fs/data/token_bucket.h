@@ -8,7 +8,8 @@
 namespace quadfs::fs {
 
 /// A cap on bytes per second that many uploads share: at most a twentieth of a second's worth may
-/// go out at once. It only counts: the caller waits. Threads: every method may be called concurrently.
+/// go out at once. It only counts: the caller waits. Threads: every method may be called
+/// concurrently.
 class TokenBucket {
  public:
   /// `bytes_per_second` 0: no cap.

@@ -42,9 +42,9 @@ Deadline Uploader::DeadlineFor(uint64_t bytes) const {
   return Deadline::After(std::chrono::seconds(60 + 3 * (bytes / slowest)));
 }
 
-Result<void> Uploader::Put(const std::string& target, std::string_view head,
-                           const ObjectId& object, const cache::Manifest& manifest, uint64_t first,
-                           uint64_t count, const std::stop_token& stop, const Progress& progress) {
+Result<void> Uploader::Put(const std::string& target, std::string_view head, const ObjectId& object,
+                           const cache::Manifest& manifest, uint64_t first, uint64_t count,
+                           const std::stop_token& stop, const Progress& progress) {
   const uint64_t bytes = head.size() + RunBytes(manifest, first, count);
   std::vector<std::byte> block;
   size_t used = 0;
@@ -125,8 +125,8 @@ Result<void> Uploader::Send(const ObjectId& object, const std::stop_token& stop,
     if (state.held()) return {};
     if (state.missing().empty()) {
       // Read back and checked there at the speed of its disks: allow for 20 MB/s.
-      const Deadline deadline =
-          Deadline::After(kMessageDeadline + std::chrono::seconds(manifest.size_bytes() / 20'000'000));
+      const Deadline deadline = Deadline::After(
+          kMessageDeadline + std::chrono::seconds(manifest.size_bytes() / 20'000'000));
       auto committed = client_.Call("POST", "/v1/commit/" + name, {}, deadline);
       if (committed.ok()) return {};
       if (committed.error().code() != ErrorCode::kNotFound) return std::move(committed).error();

@@ -111,9 +111,9 @@ Result<void> WantServer::Serve(const Job& job) {
     used += piece;
     return piece;
   };
-  auto sent = hub_.Upload(
-      DataTarget(job.object, job.first, job.count) + "&want=" + std::to_string(job.id), bytes,
-      source, job.deadline);
+  auto sent =
+      hub_.Upload(DataTarget(job.object, job.first, job.count) + "&want=" + std::to_string(job.id),
+                  bytes, source, job.deadline);
   if (!sent.ok()) return std::move(sent).error();
   return {};
 }

@@ -100,8 +100,8 @@ class WriteBackImpl final : public WriteBack {
 Result<void> WriteBackImpl::Load() {
   std::vector<std::pair<uint64_t, ObjectId>> rows;
   metadata::LocalStore::Batch gone;
-  auto scanned = local_.Scan(
-      options_.family, "", "", [&](std::string_view key, std::string_view value) {
+  auto scanned =
+      local_.Scan(options_.family, "", "", [&](std::string_view key, std::string_view value) {
         if (const auto object = DecodeRow(key, value)) {
           rows.emplace_back(FromBigEndian(key), *object);
         } else {
@@ -183,16 +183,19 @@ std::vector<WriteBack::Entry> WriteBackImpl::Entries(size_t limit) const {
   std::vector<Entry> entries;
   for (const auto& [number, item] : queue_.items()) {
     if (entries.size() == limit) break;
-    entries.push_back(
-        {item.object, item.size_bytes, item.sent_bytes, item.attempts, item.problem});
+    entries.push_back({item.object, item.size_bytes, item.sent_bytes, item.attempts, item.problem});
   }
   return entries;
 }
 
 WriteBack::Status WriteBackImpl::status() const {
   MutexLock lock(mutex_);
-  return {queue_.items().size(), queue_.queued_bytes(), sent_bytes_,
-          meter_.BytesPerSecond(std::chrono::steady_clock::now()), paused_, problem_};
+  return {queue_.items().size(),
+          queue_.queued_bytes(),
+          sent_bytes_,
+          meter_.BytesPerSecond(std::chrono::steady_clock::now()),
+          paused_,
+          problem_};
 }
 
 void WriteBackImpl::SetPaused(bool paused) {
@@ -269,8 +272,7 @@ WriteBackImpl::Outcome WriteBackImpl::Send(uint64_t number, const ObjectId& obje
   });
   if (sent.ok()) return Outcome::kSaved;
   error = std::move(sent).error();
-  const bool gone =
-      error->code() == ErrorCode::kStale || error->code() == ErrorCode::kNotFound;
+  const bool gone = error->code() == ErrorCode::kStale || error->code() == ErrorCode::kNotFound;
   // Only our own view may say that bytes nobody else has are not needed.
   if (gone && reader_.NeedOf(object) == UploadReader::Need::kDrop) return Outcome::kDropped;
   return Outcome::kFailed;

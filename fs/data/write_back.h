@@ -47,9 +47,9 @@ class WriteBack {
   };
 
   struct Options {
-    std::string family = "writeback";         ///< Of the LocalStore.
-    uint32_t uploads = 6;                     ///< Under way at once.
-    uint32_t large_uploads = 2;               ///< Of these, of files of `large_bytes` or more.
+    std::string family = "writeback";  ///< Of the LocalStore.
+    uint32_t uploads = 6;              ///< Under way at once.
+    uint32_t large_uploads = 2;        ///< Of these, of files of `large_bytes` or more.
     uint64_t large_bytes = uint64_t{8} << 20;
     uint64_t limit_bytes_per_second = 200'000'000;  ///< 0: none.
     std::chrono::milliseconds first_back_off{200};  ///< Of a failed file; doubles, at most 30 s.

@@ -76,9 +76,8 @@ WriteBackQueue::Item* WriteBackQueue::Find(uint64_t number) {
 bool WriteBackQueue::Contains(const ObjectId& object) const {
   const auto found = by_inode_.find(object.inode);
   return found != by_inode_.end() &&
-         std::any_of(found->second.begin(), found->second.end(), [&](uint64_t number) {
-           return items_.at(number).object == object;
-         });
+         std::any_of(found->second.begin(), found->second.end(),
+                     [&](uint64_t number) { return items_.at(number).object == object; });
 }
 
 bool WriteBackQueue::Holds(std::optional<InodeId> inode) const {

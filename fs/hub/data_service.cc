@@ -136,8 +136,9 @@ Result<void> DataService::PostBundle(Request& request, Response& response) {
     reader_.FetchTogether(group, deadline);
     for (OpenObject& open : group) {
       AppendBundleItem(out, open.object,
-                       open.size_bytes == 0 ? Result<std::vector<std::byte>>(std::vector<std::byte>())
-                                            : reader_.ReadBlock(open, 0, deadline));
+                       open.size_bytes == 0
+                           ? Result<std::vector<std::byte>>(std::vector<std::byte>())
+                           : reader_.ReadBlock(open, 0, deadline));
       if (out.size() < kFlushBytes) continue;
       QUADFS_TRY(response.Write(BytesOf(out)));
       out.clear();

@@ -82,9 +82,9 @@ HubDataImpl::HubDataImpl(Options options, metadata::LocalStore& local, cache::Bl
 
 Result<void> HubDataImpl::Open(metadata::LocalStore& local) {
   if (upstream_ == nullptr) return {};
-  write_back_ = QUADFS_TRY(WriteBack::Create(
-      {.limit_bytes_per_second = options_.limit_bytes_per_second}, local, store_reader_,
-      *upstream_));
+  write_back_ =
+      QUADFS_TRY(WriteBack::Create({.limit_bytes_per_second = options_.limit_bytes_per_second},
+                                   local, store_reader_, *upstream_));
   wants_ = std::make_unique<WantServer>(*upstream_, store_reader_);
   return {};
 }
@@ -131,11 +131,8 @@ void HubDataImpl::OnMessage(const metadata::Message& message) {
       if (wants_ && message.campus == kMainCampus && !message.node) wants_->OnWant(message);
       break;
     case kMessageCacheReport:
-    case kMessagePrefetch:
-      relay_.OnMessage(message);
-      break;
-    default:
-      break;
+    case kMessagePrefetch: relay_.OnMessage(message); break;
+    default: break;
   }
 }
 
@@ -143,8 +140,8 @@ HubData::Status HubDataImpl::status() const {
   const auto mirror = mirror_.status();
   Status status;
   status.mirror_waiting = mirror.waiting;
-  status.corrupt_blocks = reader_.corrupt_blocks() + local_reader_.corrupt_blocks() +
-                          fetcher_->status().corrupt_blocks;
+  status.corrupt_blocks =
+      reader_.corrupt_blocks() + local_reader_.corrupt_blocks() + fetcher_->status().corrupt_blocks;
   status.problem = !reader_.problem().empty()         ? reader_.problem()
                    : !local_reader_.problem().empty() ? local_reader_.problem()
                                                       : mirror.problem;

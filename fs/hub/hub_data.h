@@ -30,8 +30,9 @@ class HubData {
   };
   struct Status {
     uint64_t mirror_waiting = 0;  ///< Inodes whose place in the store is behind the namespace.
-    uint64_t corrupt_blocks = 0;  ///< Found in store, cache or on the wire since start; never served.
-    std::string problem;          ///< Last one of the store, empty if well.
+    uint64_t corrupt_blocks =
+        0;                ///< Found in store, cache or on the wire since start; never served.
+    std::string problem;  ///< Last one of the store, empty if well.
   };
   /// `upstream`: main's hub; nullptr at main.
   static Result<std::unique_ptr<HubData>> Create(Options options, metadata::LocalStore& local,

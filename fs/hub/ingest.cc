@@ -66,8 +66,7 @@ void Ingest::Forget(const ObjectId& object) {
   if (auto node = uploads_.extract(object)) gone = std::move(node.mapped());
 }
 
-Result<Ingest::IncomingRef> Ingest::Begin(const ObjectId& object,
-                                          const cache::Manifest& manifest) {
+Result<Ingest::IncomingRef> Ingest::Begin(const ObjectId& object, const cache::Manifest& manifest) {
   if (auto incoming = Find(object)) return incoming;
   auto incoming = QUADFS_TRY(store_.Begin(object, manifest));
   IncomingRef gone;

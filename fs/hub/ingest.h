@@ -14,10 +14,10 @@
 
 namespace quadfs::fs {
 
-/// Takes uploads into the campus's store: announce, blocks, commit. Each may be repeated, also after
-/// a crash of either side at any point. A version is in the store only after it was read back and
-/// checked; its location is in the log before the sender hears that it may forget it.
-/// Threads: every method may be called concurrently. Lifetime: its parts outlive it.
+/// Takes uploads into the campus's store: announce, blocks, commit. Each may be repeated, also
+/// after a crash of either side at any point. A version is in the store only after it was read back
+/// and checked; its location is in the log before the sender hears that it may forget it. Threads:
+/// every method may be called concurrently. Lifetime: its parts outlive it.
 class Ingest {
  public:
   struct Range {
@@ -51,8 +51,8 @@ class Ingest {
 
  private:
   using IncomingRef = std::shared_ptr<cache::Incoming>;
-  static constexpr size_t kMaxUploads = 4096;    ///< Kept in hand; others are resumed from disk.
-  static constexpr size_t kMaxRanges = 1024;     ///< Named in one answer.
+  static constexpr size_t kMaxUploads = 4096;  ///< Kept in hand; others are resumed from disk.
+  static constexpr size_t kMaxRanges = 1024;   ///< Named in one answer.
   Result<void> CheckWanted(const ObjectId& object, const cache::Manifest& manifest) const;
   Result<void> CheckCurrent(const ObjectId& object) const;
   Result<IncomingRef> Begin(const ObjectId& object, const cache::Manifest& manifest);

@@ -22,18 +22,18 @@ Result<cache::ObjectRef> ObjectReader::CacheObjectOf(const ObjectId& object, Dea
   }
   if (auto found = parts_.cache.Find(object); found.ok()) return found;
   const auto locations = parts_.view.Locations(object.inode);
-  const bool known = locations.ok() && std::any_of(locations->begin(), locations->end(),
-                                                   [&](const metadata::Location& location) {
-                                                     return location.generation ==
-                                                            object.generation;
-                                                   });
+  const bool known =
+      locations.ok() &&
+      std::any_of(locations->begin(), locations->end(), [&](const metadata::Location& location) {
+        return location.generation == object.generation;
+      });
   if (!known) {
     return Error(ErrorCode::kNotFound, "no such version: " + cache::ObjectName(object));
   }
   // An older version: its root is not in the namespace any more. Whoever asked checks it.
   auto manifest = QUADFS_TRY(parts_.source.FetchManifest(object, deadline));
-  auto created = QUADFS_TRY(
-      parts_.cache.FindOrCreate(object, manifest.size_bytes(), manifest.Root()));
+  auto created =
+      QUADFS_TRY(parts_.cache.FindOrCreate(object, manifest.size_bytes(), manifest.Root()));
   QUADFS_TRY(created->SetManifest(std::move(manifest)));
   return created;
 }
@@ -62,9 +62,9 @@ Result<OpenObject> ObjectReader::Open(const ObjectId& object, Deadline deadline)
 void ObjectReader::WillRead(const OpenObject& open, uint64_t first, uint64_t count) {
   if (open.stored || open.cached == nullptr) return;
   // If the queue is full each block is still asked for when its turn comes.
-  (void)parts_.fetcher.EnsureLater(open.cached, first, count,
-                                   count <= kReaderRunBlocks ? Fetcher::Priority::kReader
-                                                             : Fetcher::Priority::kReadAhead);
+  (void)parts_.fetcher.EnsureLater(
+      open.cached, first, count,
+      count <= kReaderRunBlocks ? Fetcher::Priority::kReader : Fetcher::Priority::kReadAhead);
 }
 
 /// The store's copy failed: go on with another one, and remember why.

@@ -19,8 +19,8 @@ namespace quadfs::fs {
 struct OpenObject {
   ObjectId object;
   uint64_t size_bytes = 0;
-  bool stored = false;        ///< The store holds it.
-  cache::ObjectRef cached;    ///< Set when it is not read from the store (any more).
+  bool stored = false;      ///< The store holds it.
+  cache::ObjectRef cached;  ///< Set when it is not read from the store (any more).
 };
 
 /// Reads checked blocks for downstream readers. Reads of one block by many share one fetch.

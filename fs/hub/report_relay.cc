@@ -71,8 +71,8 @@ void ReportRelay::Report(const metadata::Message& message) {
   const auto report = CacheReportMessage::Decode(message.payload);
   if (!report.ok()) return;
   // A node speaks for itself, a branch hub for its campus, main for all others.
-  const bool own_node = message.node && message.campus == campus_ &&
-                        report->node == message.node && report->campus == campus_;
+  const bool own_node = message.node && message.campus == campus_ && report->node == message.node &&
+                        report->campus == campus_;
   const bool other_hub = !message.node && report->campus != campus_ &&
                          (primary_ ? report->campus == message.campus : true);
   if (!own_node && !other_hub) return;
@@ -149,9 +149,8 @@ void ReportRelay::LookAfterPeers() {
   for (const NodeId node : cached_.Nodes()) {
     const auto all = cached_.Snapshot(node);
     if (!all || all->campus != campus_ || !main_told_) continue;
-    main_told_ = hub_.SendUpstream(kMessageCacheReport, all->Encode(),
-                                   Deadline::After(kSendDeadline))
-                     .ok();
+    main_told_ =
+        hub_.SendUpstream(kMessageCacheReport, all->Encode(), Deadline::After(kSendDeadline)).ok();
   }
 }
 

@@ -15,12 +15,11 @@ UploadReader::Need StoreReader::NeedOf(const ObjectId& object) {
   if (!store_.Holds(object) || !IsArchived(view_, object.inode)) return Need::kDrop;
   const auto locations = view_.Locations(object.inode);
   const bool archived =
-      locations.ok() && std::any_of(locations->begin(), locations->end(),
-                                    [&](const metadata::Location& location) {
-                                      return location.campus == kMainCampus && !location.node &&
-                                             location.verified &&
-                                             location.generation == object.generation;
-                                    });
+      locations.ok() &&
+      std::any_of(locations->begin(), locations->end(), [&](const metadata::Location& location) {
+        return location.campus == kMainCampus && !location.node && location.verified &&
+               location.generation == object.generation;
+      });
   return archived ? Need::kDrop : Need::kSend;
 }
 

@@ -108,11 +108,11 @@ Result<void> StoreRecords::Erase(InodeId inode) {
 
 Result<std::vector<InodeId>> StoreRecords::Children(InodeId parent) const {
   std::vector<InodeId> children;
-  QUADFS_TRY(local_.Scan(kFamily, NameKey(parent, ""), "",
-                         [&](std::string_view, std::string_view value) {
-                           children.emplace_back(Read(value));
-                           return true;
-                         }));
+  QUADFS_TRY(
+      local_.Scan(kFamily, NameKey(parent, ""), "", [&](std::string_view, std::string_view value) {
+        children.emplace_back(Read(value));
+        return true;
+      }));
   return children;
 }
 

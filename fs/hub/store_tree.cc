@@ -26,8 +26,8 @@ std::string AsideName(InodeId inode) {
 
 }  // namespace
 
-/// Path at which the directory stands in the store; made if it does not. It may still stand under an
-/// older name: then what is put into it moves along when that is checked.
+/// Path at which the directory stands in the store; made if it does not. It may still stand under
+/// an older name: then what is put into it moves along when that is checked.
 Result<std::string> StoreTree::EnsureDirectory(InodeId directory, int depth) {
   if (directory == kRootInode) return std::string();
   if (depth > kMaxDepth) return Error(ErrorCode::kInvalidArgument, "directories are too deep");
@@ -136,8 +136,8 @@ Result<void> StoreTree::CheckFile(InodeId inode, StoreRecord record,
     wanted.mtime_ns = attributes.mtime_ns;
   }
   if (wanted == record) return {};
-  QUADFS_TRY(store_.SetAttributes(
-      inode, {path, wanted.mode, wanted.uid, wanted.gid, wanted.mtime_ns}));
+  QUADFS_TRY(
+      store_.SetAttributes(inode, {path, wanted.mode, wanted.uid, wanted.gid, wanted.mtime_ns}));
   return records_.Put(inode, wanted);
 }
 
@@ -204,9 +204,14 @@ Result<cache::Placement> StoreTree::Prepare(const ObjectId& object, StoreRecord&
   if (committing_.contains(object.inode)) {
     return Error(ErrorCode::kBusy, "a version of the file is being stored already");
   }
-  record = {false,          parent,          name,
-            object.generation, attributes->mode, attributes->uid,
-            attributes->gid, attributes->mtime_ns};
+  record = {false,
+            parent,
+            name,
+            object.generation,
+            attributes->mode,
+            attributes->uid,
+            attributes->gid,
+            attributes->mtime_ns};
   // With an older version in the store its record stays until the new one has replaced it.
   if (!store_.HeldGeneration(object.inode)) QUADFS_TRY(records_.Put(object.inode, record));
   claimed_.insert({parent, name});

@@ -31,8 +31,8 @@ class StoreTree {
         all_directories_(all_directories),
         again_(std::move(again)) {}
 
-  /// Finishes an upload at its place. Errors: as Incoming::Commit; kStale (the inode is gone), kBusy
-  /// (another upload is taking that name).
+  /// Finishes an upload at its place. Errors: as Incoming::Commit; kStale (the inode is gone),
+  /// kBusy (another upload is taking that name).
   Result<void> Commit(const ObjectId& object, cache::Incoming& incoming);
   /// Name, attributes, existence: as the view says. Errors: kBusy (try again later), kIo, ….
   Result<void> Check(InodeId inode);
@@ -60,7 +60,8 @@ class StoreTree {
   const bool all_directories_;
   const std::function<void(InodeId)> again_;
   Mutex structure_;
-  std::set<Place> claimed_ QUADFS_GUARDED_BY(structure_);  ///< Names that uploads are about to take.
+  std::set<Place> claimed_
+      QUADFS_GUARDED_BY(structure_);  ///< Names that uploads are about to take.
   std::set<InodeId> committing_ QUADFS_GUARDED_BY(structure_);
 };
 

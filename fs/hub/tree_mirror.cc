@@ -95,8 +95,8 @@ void TreeMirror::Work() {
         }
         // A scan only once the queue is empty: then it adds to nothing.
         if (!queue_.empty() || check_all_) break;
-        work_.WaitUntil(mutex_, later_.empty() ? purge_at_
-                                               : std::min(purge_at_, later_.begin()->first));
+        work_.WaitUntil(mutex_,
+                        later_.empty() ? purge_at_ : std::min(purge_at_, later_.begin()->first));
       }
       if (stopping_) return;
       if (!purge && !queue_.empty()) {
@@ -133,13 +133,13 @@ Result<void> TreeMirror::DoOne(InodeId inode) {
 void TreeMirror::Finish(InodeId inode, const Result<void>& outcome) {
   MutexLock lock(mutex_);
   at_work_ = InodeId(0);
-  const bool passing =
-      !outcome.ok() && (outcome.error().code() == ErrorCode::kBusy ||
-                        outcome.error().code() == ErrorCode::kUnavailable ||
-                        outcome.error().code() == ErrorCode::kTimedOut);
+  const bool passing = !outcome.ok() && (outcome.error().code() == ErrorCode::kBusy ||
+                                         outcome.error().code() == ErrorCode::kUnavailable ||
+                                         outcome.error().code() == ErrorCode::kTimedOut);
   uint32_t& failures = waiting_[inode];
-  problem_ = outcome.ok() ? "" : "inode " + std::to_string(inode.value) + ": " +
-                                     outcome.error().ToString();
+  problem_ = outcome.ok()
+                 ? ""
+                 : "inode " + std::to_string(inode.value) + ": " + outcome.error().ToString();
   if (again_) {
     failures = 0;
     queue_.push_back(inode);

@@ -65,14 +65,18 @@ Result<void> UpstreamSource::Fetch(const ObjectId& object, uint64_t first, uint6
   const ManifestSink take_manifest = [&](cache::Manifest manifest) -> Result<void> {
     if (manifest_done) return {};
     auto taken = manifest_sink(std::move(manifest));
-    if (taken.ok()) manifest_done = true;
-    else sink_error = taken.error();
+    if (taken.ok())
+      manifest_done = true;
+    else
+      sink_error = taken.error();
     return taken;
   };
   const BlockSink take_block = [&](uint64_t index, std::span<const std::byte> block) {
     auto taken = sink(index, block);
-    if (taken.ok()) ++next;
-    else sink_error = taken.error();
+    if (taken.ok())
+      ++next;
+    else
+      sink_error = taken.error();
     return taken;
   };
   std::vector<const Peer*> order;
@@ -142,8 +146,8 @@ Result<void> UpstreamSource::FetchBundle(const std::vector<ObjectId>& objects, D
                            content.assign(block.begin(), block.end());
                            return {};
                          });
-    auto taken = fetched.ok() ? sink(object, std::move(content))
-                              : sink(object, std::move(fetched).error());
+    auto taken =
+        fetched.ok() ? sink(object, std::move(content)) : sink(object, std::move(fetched).error());
     if (!taken.ok()) return taken;
   }
   return {};

@@ -36,8 +36,7 @@ class FileTable {
 
    private:
     friend class FileTable;
-    Ref(FileTable* table, std::shared_ptr<OpenFile> file)
-        : table_(table), file_(std::move(file)) {}
+    Ref(FileTable* table, std::shared_ptr<OpenFile> file) : table_(table), file_(std::move(file)) {}
     FileTable* table_ = nullptr;
     std::shared_ptr<OpenFile> file_;
   };

@@ -52,8 +52,8 @@ void Invalidator::OnChange(const metadata::Change& change) {
   for (const InodeId inode : change.attributes) {
     const uint64_t nodeid = core_.inodes.Current(inode);
     if (!core_.inodes.Known(nodeid)) continue;
-    const bool content = std::find(change.contents.begin(), change.contents.end(), inode) !=
-                         change.contents.end();
+    const bool content =
+        std::find(change.contents.begin(), change.contents.end(), inode) != change.contents.end();
     Queue({content ? Kind::kContents : Kind::kAttributes, nodeid, {}, {}});
   }
 }
@@ -122,9 +122,7 @@ void Invalidator::Apply(const Item& item) {
   if (session == nullptr) return;
   switch (item.kind) {
     case Kind::kName: return ForgetName(session, item.nodeid, item.name);
-    case Kind::kAttributes:
-      fuse_lowlevel_notify_inval_inode(session, item.nodeid, -1, 0);
-      return;
+    case Kind::kAttributes: fuse_lowlevel_notify_inval_inode(session, item.nodeid, -1, 0); return;
     case Kind::kContents: return ApplyContents(item.nodeid);
     case Kind::kRemoved: return ApplyRemoved(InodeId(item.nodeid));
     case Kind::kReset: return ApplyReset();

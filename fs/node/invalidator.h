@@ -14,8 +14,8 @@
 namespace quadfs::fs {
 
 /// Keeps the kernel's name, attribute and page caches true: what the replica says has changed
-/// elsewhere is taken back from the kernel, on threads of its own (the kernel may wait for a handler
-/// of the same directory meanwhile).
+/// elsewhere is taken back from the kernel, on threads of its own (the kernel may wait for a
+/// handler of the same directory meanwhile).
 ///
 /// A reply that was under way when the change came may fill the kernel's cache with the old state
 /// after it was invalidated; so each invalidation is repeated once, 100 ms later.

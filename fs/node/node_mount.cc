@@ -25,9 +25,10 @@ bool IsForOthers(const std::string& option) {
     if (option.starts_with(prefix)) return true;
   }
   for (const std::string_view name :
-       {"defaults", "_netdev", "auto", "noauto", "nofail", "user", "nouser", "users", "owner",
-        "group", "relatime", "strictatime", "lazytime", "nolazytime", "mand", "nomand", "loud",
-        "silent", "iversion", "noiversion", "diratime", "atime"}) {
+       {"defaults", "_netdev",    "auto",     "noauto", "nofail",   "user",
+        "nouser",   "users",      "owner",    "group",  "relatime", "strictatime",
+        "lazytime", "nolazytime", "mand",     "nomand", "loud",     "silent",
+        "iversion", "noiversion", "diratime", "atime"}) {
     if (option == name) return true;
   }
   return option.empty();
@@ -72,8 +73,8 @@ void Init(void* user_data, fuse_conn_info* connection) {
   connection->time_gran = 1;
   connection->max_background = 256;
   connection->congestion_threshold = 192;
-  core.passthrough = core.options.passthrough &&
-                     WantPassthrough(*connection, IsStacked(core.CacheDirectory()));
+  core.passthrough =
+      core.options.passthrough && WantPassthrough(*connection, IsStacked(core.CacheDirectory()));
 }
 
 fuse_lowlevel_ops Operations() {
@@ -157,8 +158,8 @@ Result<void> NodeMountImpl::Mount() {
   if (unsaved.ok() && !unsaved->empty()) core_.NoteCachePath(unsaved->front()->path());
   core_.publisher->Recover();
   if (fuse_session_mount(session_, path.c_str()) != 0) {
-    return Error(ErrorCode::kAccess, "cannot mount " + path +
-                                         ": is /dev/fuse there, and does the daemon run as root?");
+    return Error(ErrorCode::kAccess,
+                 "cannot mount " + path + ": is /dev/fuse there, and does the daemon run as root?");
   }
   core_.invalidator->Start(session_);
   core_.publisher->Start();

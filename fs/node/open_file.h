@@ -44,14 +44,14 @@ struct OpenFile {
   mutable Mutex mutex;
 
   // Content.
-  bool attached = false;     ///< The rest of this group is decided.
-  cache::ObjectRef object;   ///< None: never had content, or `store_file` has it.
-  UniqueFd store_file;       ///< The campus's store's own file of this version, read only.
+  bool attached = false;         ///< The rest of this group is decided.
+  cache::ObjectRef object;       ///< None: never had content, or `store_file` has it.
+  UniqueFd store_file;           ///< The campus's store's own file of this version, read only.
   metadata::Attributes version;  ///< The row this content belongs to, or was made from.
 
   // I/O.
   IoMode mode = IoMode::kNone;
-  int backing_id = 0;        ///< 0: not registered with the kernel.
+  int backing_id = 0;  ///< 0: not registered with the kernel.
   uint32_t handles = 0, writers = 0;
 
   // Changes.
@@ -59,15 +59,16 @@ struct OpenFile {
     Generation generation;
     cache::Manifest manifest;
   };
-  bool dirty = false;        ///< `object` is dirty: writers may change it.
-  bool forced = false;       ///< Changed in a way that `baseline` does not show (created by truncation).
-  bool whole = false;        ///< Nothing of the version it was made from is left.
-  bool mappable = false;     ///< Was open read-write by passthrough: a mapping may outlive its handles.
-  uint32_t writer_uid = 0;   ///< A writer other than root, if any: set-id bits go.
-  FileSignature baseline;    ///< When it became dirty or was published last.
+  bool dirty = false;   ///< `object` is dirty: writers may change it.
+  bool forced = false;  ///< Changed in a way that `baseline` does not show (created by truncation).
+  bool whole = false;   ///< Nothing of the version it was made from is left.
+  bool mappable =
+      false;  ///< Was open read-write by passthrough: a mapping may outlive its handles.
+  uint32_t writer_uid = 0;     ///< A writer other than root, if any: set-id bits go.
+  FileSignature baseline;      ///< When it became dirty or was published last.
   bool baseline_racy = false;  ///< Taken within the clock's grain of the last change.
   std::shared_ptr<const cache::Manifest> base_manifest;  ///< Of `version`, if known.
-  std::optional<Publication> pending;  ///< Asked for, answer unknown.
+  std::optional<Publication> pending;                    ///< Asked for, answer unknown.
   std::chrono::steady_clock::time_point published_at{};
   std::chrono::steady_clock::duration reading_time{};  ///< What publishing it costs.
 
@@ -85,10 +86,10 @@ struct OpenFile {
 
 /// What stat shows of an open file beyond its row.
 struct FileOverlay {
-  bool changed = false;     ///< Size and times are `status`'s.
-  bool old_version = false; ///< Its kernel inode shows `version`, which is not the newest.
-  bool restless = false;    ///< The kernel may not keep attributes: they change without its knowing.
-  bool local_blocks = false;///< status.st_blocks is true.
+  bool changed = false;      ///< Size and times are `status`'s.
+  bool old_version = false;  ///< Its kernel inode shows `version`, which is not the newest.
+  bool restless = false;  ///< The kernel may not keep attributes: they change without its knowing.
+  bool local_blocks = false;  ///< status.st_blocks is true.
   struct stat status {};
   metadata::Attributes version;
   uint32_t writer_uid = 0;

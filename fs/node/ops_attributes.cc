@@ -109,9 +109,8 @@ Result<void> SetLocalTime(OpenFile& file, int64_t mtime_ns) {
   constexpr int64_t kSecond = 1'000'000'000;
   int64_t seconds = mtime_ns / kSecond;
   if (mtime_ns % kSecond < 0) --seconds;
-  const struct timespec times[2] = {
-      {.tv_sec = 0, .tv_nsec = UTIME_OMIT},
-      {.tv_sec = seconds, .tv_nsec = mtime_ns - seconds * kSecond}};
+  const struct timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT},
+                                    {.tv_sec = seconds, .tv_nsec = mtime_ns - seconds * kSecond}};
   if (::futimens(file.object->fd(), times) != 0) {
     return ErrorFromErrno(errno, "setting the time of a cache file");
   }

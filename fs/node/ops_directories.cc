@@ -63,8 +63,8 @@ class Page {
       : request_(request), core_(CoreOf(request)), plus_(plus), buffer_(size) {}
 
   /// False: full.
-  bool Add(const std::string& name, InodeId inode, metadata::FileType type,
-           const Attributes* row, off_t next) {
+  bool Add(const std::string& name, InodeId inode, metadata::FileType type, const Attributes* row,
+           off_t next) {
     char* const at = buffer_.data() + used_;
     const size_t room = buffer_.size() - used_;
     size_t taken = 0;
@@ -149,8 +149,7 @@ Result<void> Fill(const metadata::View& view, DirectoryHandle& handle, size_t si
 
 void List(fuse_req_t request, size_t size, off_t position, const fuse_file_info* info, bool plus) {
   Page page(request, size, plus);
-  const auto listed =
-      Fill(CoreOf(request).view(), DirectoryOf(info), size, position, plus, page);
+  const auto listed = Fill(CoreOf(request).view(), DirectoryOf(info), size, position, plus, page);
   page.Reply(listed);
 }
 

@@ -42,8 +42,8 @@ LockRequest PosixRequest(fuse_req_t request, fuse_ino_t nodeid, const fuse_file_
 
 void GetLock(fuse_req_t request, fuse_ino_t nodeid, fuse_file_info* info, struct flock* wanted) {
   MountCore& core = CoreOf(request);
-  const auto holder = core.replica.TestLock(PosixRequest(request, nodeid, *info, *wanted),
-                                            core.NewDeadline());
+  const auto holder =
+      core.replica.TestLock(PosixRequest(request, nodeid, *info, *wanted), core.NewDeadline());
   if (!holder.ok()) return ReplyError(request, holder.error());
   struct flock answer = *wanted;
   if (!*holder) {
@@ -67,8 +67,7 @@ void WaitForLock(fuse_req_t request, LockRequest lock) {
   lock.wait = kWaitRound;
   int error = 0;
   for (;;) {
-    const auto done =
-        core.replica.Lock(lock, Deadline::After(core.options.deadline + kWaitRound));
+    const auto done = core.replica.Lock(lock, Deadline::After(core.options.deadline + kWaitRound));
     if (done.ok()) break;
     error = ErrnoOf(done.error());
     if (done.error().code() != ErrorCode::kWouldBlock) break;
@@ -94,8 +93,8 @@ void SetLock(fuse_req_t request, const LockRequest& lock, bool wait) {
   }
 }
 
-void SetPosixLock(fuse_req_t request, fuse_ino_t nodeid, fuse_file_info* info,
-                  struct flock* wanted, int sleep) {
+void SetPosixLock(fuse_req_t request, fuse_ino_t nodeid, fuse_file_info* info, struct flock* wanted,
+                  int sleep) {
   const LockRequest lock = PosixRequest(request, nodeid, *info, *wanted);
   if (lock.type != LockType::kUnlock) {
     CoreOf(request).lock_owners.Add(lock.inode, lock.owner, info->fh);

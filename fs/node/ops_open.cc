@@ -51,8 +51,7 @@ void AddHandle(fuse_req_t request, MountCore& core, FileTable::Ref file, fuse_fi
     info->keep_cache =
         opened.handles > 0 || (!opened.dirty && opened.version.generation.value != 0 &&
                                core.inodes.Pages(opened.nodeid) == opened.version.generation);
-    core.inodes.SetPages(opened.nodeid,
-                         opened.dirty ? Generation() : opened.version.generation);
+    core.inodes.SetPages(opened.nodeid, opened.dirty ? Generation() : opened.version.generation);
     ++core.cached_opens;
   }
   {

@@ -54,8 +54,7 @@ void Seek(fuse_req_t request, fuse_ino_t, off_t offset, int whence, fuse_file_in
     whole = file.store_file || (file.object && file.object->complete());
   }
   if (!whole) {  // Holes of a partial copy mean nothing: all is data.
-    return void(fuse_reply_lseek(request, whence == SEEK_DATA ? offset
-                                                              : static_cast<off_t>(size)));
+    return void(fuse_reply_lseek(request, whence == SEEK_DATA ? offset : static_cast<off_t>(size)));
   }
   const off_t found = ::lseek(fd, offset, whence);
   if (found < 0) return void(fuse_reply_err(request, errno));

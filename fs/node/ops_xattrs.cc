@@ -15,8 +15,7 @@ using metadata::Attributes;
 
 /// Names that can be kept; the kernel has checked who may use which.
 bool IsKept(std::string_view name) {
-  return name.starts_with("user.") || name.starts_with("trusted.") ||
-         name.starts_with("security.");
+  return name.starts_with("user.") || name.starts_with("trusted.") || name.starts_with("security.");
 }
 
 /// Replies with `value`, or with its size if the program asked for that.

@@ -41,7 +41,8 @@ Result<void> Publisher::PublishContent(OpenFile& file, Deadline deadline) {
   }
   for (int round = 0; round < kMaxRounds; ++round) {
     auto found = core_.view().Get(file.inode);
-    if (found.ok() && found->nlink == 0) return {};  // Removed: nobody can reach it but its handles.
+    if (found.ok() && found->nlink == 0)
+      return {};  // Removed: nobody can reach it but its handles.
     const Attributes row = QUADFS_TRY(std::move(found));
     if (!file.object->complete()) {
       QUADFS_TRY(core_.data.fetcher().Complete(file.object, Fetcher::Priority::kReader, deadline));
@@ -56,8 +57,8 @@ Result<void> Publisher::PublishContent(OpenFile& file, Deadline deadline) {
     cache::Manifest manifest = QUADFS_TRY(file.object->ComputeManifest());
     file.reading_time = std::chrono::steady_clock::now() - begun;
     const Checksum root = manifest.Root();
-    const bool same = row.generation.value != 0 && row.size == manifest.size_bytes() &&
-                      row.root == root;
+    const bool same =
+        row.generation.value != 0 && row.size == manifest.size_bytes() && row.root == root;
     if (same) {
       if (row.mtime_ns != before.mtime_ns && file.Changed()) {
         QUADFS_TRY(PublishTime(file, before.mtime_ns, deadline));
@@ -151,8 +152,8 @@ Result<void> Publisher::Accept(OpenFile& file, Generation generation, cache::Man
   return core_.data.write_back().Enqueue({file.inode, generation}, /*sync=*/false);
 }
 
-// Another node published while this one was writing. Whoever rewrote everything wins the whole file;
-// otherwise the blocks that were changed here go over the newer version.
+// Another node published while this one was writing. Whoever rewrote everything wins the whole
+// file; otherwise the blocks that were changed here go over the newer version.
 Result<void> Publisher::Reconcile(OpenFile& file, const Attributes& row,
                                   const cache::Manifest& ours, Deadline deadline) {
   if (!file.whole && file.base_manifest && row.generation.value != 0) {

@@ -15,8 +15,8 @@
 
 namespace quadfs::fs {
 
-/// Turns what programs changed into published versions: at close, every now and then while they write, and again
-/// and again in the background while the hub is away. It never drops a change.
+/// Turns what programs changed into published versions: at close, every now and then while they
+/// write, and again and again in the background while the hub is away. It never drops a change.
 ///
 /// A file leaves the dirty state when its last writer closed it, it is published as it is, and no
 /// mapping of it is left (passthrough maps the local file itself, which outlives the handles).

@@ -87,8 +87,8 @@ std::optional<std::chrono::milliseconds> Publisher::Attend(Item& item) {
   const MutexLock turn(file.turn);
   if (!file.dirty) return std::nullopt;
   const bool open_for_write = file.writers > 0;
-  const Deadline deadline = Deadline::After(std::max<std::chrono::milliseconds>(
-      core_.options.deadline, std::chrono::seconds(5)));
+  const Deadline deadline = Deadline::After(
+      std::max<std::chrono::milliseconds>(core_.options.deadline, std::chrono::seconds(5)));
   auto done = open_for_write ? PublishNow(file, deadline) : Finish(file, deadline);
   if (done.ok()) {
     item.back_off = std::chrono::milliseconds(100);

@@ -71,8 +71,7 @@ Result<ReadableRange> PrepareRead(MountCore& core, OpenFile& file, uint64_t offs
                               deadline);
       });
       if (!there.ok() && there.error().code() == ErrorCode::kNoSpace && !content.dirty) {
-        range.around =
-            QUADFS_TRY(ReadAround(core, content.object, offset, range.length, patience));
+        range.around = QUADFS_TRY(ReadAround(core, content.object, offset, range.length, patience));
         return range;
       }
       if (!there.ok()) return std::move(there).error();

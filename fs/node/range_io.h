@@ -10,9 +10,9 @@ namespace quadfs::fs {
 
 /// Bytes that can be read now.
 struct ReadableRange {
-  uint64_t length = 0;  ///< 0: at or past the end.
-  int fd = -1;          ///< At the same offset as asked for.
-  cache::ObjectRef keep;///< The descriptor's owner.
+  uint64_t length = 0;            ///< 0: at or past the end.
+  int fd = -1;                    ///< At the same offset as asked for.
+  cache::ObjectRef keep;          ///< The descriptor's owner.
   std::vector<std::byte> around;  ///< The bytes themselves, where the cache has no room for them.
 };
 /// Fetches what is missing of [offset, offset + size). Errors: those of the fetcher, kIo.

@@ -19,8 +19,8 @@ std::string SignatureOf(const struct stat& status, const Checksum& root) {
     return std::to_string(t.tv_sec) + "." + std::to_string(t.tv_nsec);
   };
   return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) + ":" +
-         std::to_string(status.st_size) + ":" + time(status.st_mtim) + ":" +
-         time(status.st_ctim) + ":" + root.ToHex();
+         std::to_string(status.st_size) + ":" + time(status.st_mtim) + ":" + time(status.st_ctim) +
+         ":" + root.ToHex();
 }
 
 }  // namespace
@@ -41,7 +41,8 @@ Result<UniqueFd> StoreReader::Open(const metadata::View& view, CampusId campus,
   struct open_how how {};
   how.flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  UniqueFd fd(static_cast<int>(::syscall(SYS_openat2, root_.get(), path.c_str(), &how, sizeof(how))));
+  UniqueFd fd(
+      static_cast<int>(::syscall(SYS_openat2, root_.get(), path.c_str(), &how, sizeof(how))));
   if (!fd) return Error(ErrorCode::kNotFound, "the store has no " + path);
   QUADFS_TRY(Check(fd.get(), row));
   return fd;

@@ -19,8 +19,8 @@ class StoreReader {
   StoreReader(std::string root, metadata::LocalStore& local);
 
   bool enabled() const { return static_cast<bool>(root_); }
-  /// Opens the version that `row` names, read only. Errors: kNotFound (the store does not have it as
-  /// far as this node knows, or it is too large to be checked while somebody waits).
+  /// Opens the version that `row` names, read only. Errors: kNotFound (the store does not have it
+  /// as far as this node knows, or it is too large to be checked while somebody waits).
   Result<UniqueFd> Open(const metadata::View& view, CampusId campus,
                         const metadata::Attributes& row) const;
 

@@ -6,8 +6,7 @@ namespace quadfs::metadata {
 namespace {
 
 bool IsSamePlace(const Location& one, const Location& other) {
-  return one.campus == other.campus && one.node == other.node &&
-         one.generation == other.generation;
+  return one.campus == other.campus && one.node == other.node && one.generation == other.generation;
 }
 
 void AddLocation(std::vector<Location>& locations, const Location& added) {
@@ -47,11 +46,10 @@ Result<OpResult> ExecuteLocate(TreeEdit& tree, const Operation& op) {
     std::erase_if(locations, [&](const Location& one) { return IsSamePlace(one, op.location); });
   } else {
     // A version that is neither current nor remembered as held by anybody is past.
-    const bool known =
-        op.location.generation == result.attributes.generation ||
-        std::any_of(locations.begin(), locations.end(), [&](const Location& one) {
-          return one.generation == op.location.generation;
-        });
+    const bool known = op.location.generation == result.attributes.generation ||
+                       std::any_of(locations.begin(), locations.end(), [&](const Location& one) {
+                         return one.generation == op.location.generation;
+                       });
     if (!known) return result;
     AddLocation(locations, op.location);
     if (locations.size() > kMaxLocations) {

@@ -14,9 +14,7 @@ struct Ends {
   bool across = false;  // From one directory to another.
 };
 
-bool IsDirectory(const Attributes& attributes) {
-  return attributes.type == FileType::kDirectory;
-}
+bool IsDirectory(const Attributes& attributes) { return attributes.type == FileType::kDirectory; }
 
 Result<Ends> FindEnds(TreeEdit& tree, const Operation& op) {
   if ((op.rename_flags & ~(kRenameNoReplace | kRenameExchange)) != 0 ||

@@ -48,8 +48,8 @@ void StoreSmallObject(benchmark::State& state) {
   const Checksum root = manifest.Root();
   uint64_t inode = 0;
   for (auto _ : state) {
-    const ObjectRef object = *cache->FindOrCreate({InodeId(++inode), Generation(1)},
-                                                  content.size(), root);
+    const ObjectRef object =
+        *cache->FindOrCreate({InodeId(++inode), Generation(1)}, content.size(), root);
     if (!object->SetManifest(manifest).ok() || !object->StoreBlock(0, content).ok() ||
         !object->complete()) {
       state.SkipWithError("store");

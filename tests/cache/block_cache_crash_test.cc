@@ -225,10 +225,21 @@ TEST(ObjectRowTest, GoldenBytesNeverChange) {
     hex += kDigits[static_cast<unsigned char>(c) >> 4];
     hex += kDigits[static_cast<unsigned char>(c) & 15];
   }
-  EXPECT_EQ(hex, "0104" "0700000000000000" "0900000000000000" "3412000000000000" "0100300000000000"
-            "0500000000000000" "000102030405060708090a0b0c0d0e0f"
+  EXPECT_EQ(hex,
+            "0104"
+            "0700000000000000"
+            "0900000000000000"
+            "3412000000000000"
+            "0100300000000000"
+            "0500000000000000"
+            "000102030405060708090a0b0c0d0e0f"
             "0000000000000000000000000000000000000000000000000000000000000000"
-            "0000000000000000" "0302" "0162" "00" "00" "4a629b52");
+            "0000000000000000"
+            "0302"
+            "0162"
+            "00"
+            "00"
+            "4a629b52");
   EXPECT_EQ(RowKey::Of(row.id).Encode(),
             std::string("cache.o.\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\x09", 24));
   EXPECT_EQ(RowKey::OfDirty(InodeId(7)).Encode(), std::string("cache.d.\0\0\0\0\0\0\0\x07", 16));
@@ -271,8 +282,8 @@ TEST(BlockBitmapTest, AnyPatternSurvivesEncoding) {
   }
 }
 
-// A clean object whose row is damaged is gone; a file whose row is unreadable is kept aside, because
-// it may be somebody's unsaved work.
+// A clean object whose row is damaged is gone; a file whose row is unreadable is kept aside,
+// because it may be somebody's unsaved work.
 TEST_F(CrashTest, ADamagedRowLosesNoFile) {
   const Bytes content = RandomBytes(1000, 3);
   ASSERT_THAT(Written(1, content)->Sync(), IsOk());

@@ -229,13 +229,13 @@ TEST_F(DirtyTest, MissingBlocksAreFilledUnderAProgramsWrites) {
     }
     return written;
   };
-  ASSERT_THAT(write(10, RandomBytes(50, 1)), IsOk());                   // A block that is here.
+  ASSERT_THAT(write(10, RandomBytes(50, 1)), IsOk());  // A block that is here.
   EXPECT_THAT(write(kMiB + 10, RandomBytes(50, 2)), IsError(ErrorCode::kNotFound));
   EXPECT_THAT(write(2 * kMiB - 1, RandomBytes(kMiB + 1, 3)), IsError(ErrorCode::kNotFound));
-  ASSERT_THAT(write(2 * kMiB, RandomBytes(2 * kMiB, 4)), IsOk());       // Two whole blocks.
+  ASSERT_THAT(write(2 * kMiB, RandomBytes(2 * kMiB, 4)), IsOk());  // Two whole blocks.
   EXPECT_TRUE(object->HasBlock(2));
   EXPECT_TRUE(object->HasBlock(3));
-  ASSERT_THAT(write(6 * kMiB + 100, RandomBytes(500, 5)), IsOk());      // Behind the old end.
+  ASSERT_THAT(write(6 * kMiB + 100, RandomBytes(500, 5)), IsOk());  // Behind the old end.
   EXPECT_FALSE(object->HasBlock(6));
   for (uint64_t i = 0; i < 7; ++i) {
     EXPECT_FALSE(object->complete());

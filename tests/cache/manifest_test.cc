@@ -37,14 +37,19 @@ Manifest Golden() {
 // These bytes are on disks and on the wire: a change of them is a new format version.
 TEST(ManifestTest, GoldenBytesNeverChange) {
   EXPECT_EQ(Hex(Golden().Serialize()),
-            "51464d46" "01000000" "0500100000000000"
-            "000102030405060708090a0b0c0d0e0f" "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff" "b19cc5a4");
+            "51464d46"
+            "01000000"
+            "0500100000000000"
+            "000102030405060708090a0b0c0d0e0f"
+            "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"
+            "b19cc5a4");
   EXPECT_EQ(Golden().Root().ToHex(), "42ecce77f44c6e6490c1fce14ce979fc");
   EXPECT_EQ(Manifest().Root().ToHex(), "4c8ef2827d5f0dc2e5b0063e270b67c4");
 }
 
 TEST(ManifestTest, ParseIsTheInverseOfSerialize) {
-  for (const size_t size : {size_t{0}, size_t{1}, size_t{kBlockBytes}, size_t{3 * kBlockBytes + 7}}) {
+  for (const size_t size :
+       {size_t{0}, size_t{1}, size_t{kBlockBytes}, size_t{3 * kBlockBytes + 7}}) {
     const Manifest manifest = Manifest::Of(RandomBytes(size, size));
     const auto parsed = Manifest::Parse(manifest.Serialize());
     ASSERT_THAT(parsed, IsOk());
@@ -109,9 +114,10 @@ TEST(ObjectNameTest, RoundTripAndRefusals) {
   const auto parsed = ParseObjectName(ObjectName(object));
   ASSERT_THAT(parsed, IsOk());
   EXPECT_EQ(*parsed, object);
-  for (const char* wrong : {"", "0001000000000007", "0001000000000007-000000000000000a",
-                            "0001000000000007.000000000000000A", "0001000000000007.00000000000000ag",
-                            "0001000000000007.000000000000000a0"}) {
+  for (const char* wrong :
+       {"", "0001000000000007", "0001000000000007-000000000000000a",
+        "0001000000000007.000000000000000A", "0001000000000007.00000000000000ag",
+        "0001000000000007.000000000000000a0"}) {
     EXPECT_THAT(ParseObjectName(wrong), IsError(ErrorCode::kInvalidArgument)) << wrong;
   }
 }

@@ -210,7 +210,8 @@ TEST_F(StoreCrashTest, AFullDiskCostsNothingThatWasThere) {
   {
     const auto incoming = Begin(Id(2), large);
     Result<void> last;
-    for (const uint64_t i : incoming->Missing(100)) last = incoming->WriteBlock(i, BlockOf(large, i));
+    for (const uint64_t i : incoming->Missing(100))
+      last = incoming->WriteBlock(i, BlockOf(large, i));
     EXPECT_THAT(last, IsError(ErrorCode::kNoSpace));
     EXPECT_THAT(incoming->Commit(At("g")), IsError(ErrorCode::kNotFound));
     EXPECT_EQ(Content("f"), first);

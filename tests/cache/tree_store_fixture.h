@@ -36,7 +36,10 @@ class TreeStoreTest : public testing::Test {
     return {InodeId(inode), Generation(generation)};
   }
   static Placement At(const std::string& path) {
-    return {.path = path, .mode = 0640, .uid = ::getuid(), .gid = ::getgid(),
+    return {.path = path,
+            .mode = 0640,
+            .uid = ::getuid(),
+            .gid = ::getgid(),
             .mtime_ns = 1'600'000'000'123'456'789};
   }
   std::shared_ptr<Incoming> Begin(const ObjectId& object, const Bytes& content) {

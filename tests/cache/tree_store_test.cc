@@ -77,8 +77,8 @@ TEST_F(TreeStoreTest, WrongPathsAreRefused) {
   const Bytes content = RandomBytes(10, 4);
   const auto incoming = Begin(Id(1), content);
   Send(*incoming, content);
-  for (const char* path : {"", "/a", "a//b", "a/", "..", "a/../b", ".", "a/.", ".quadfs/x",
-                           ".quadfs"}) {
+  for (const char* path :
+       {"", "/a", "a//b", "a/", "..", "a/../b", ".", "a/.", ".quadfs/x", ".quadfs"}) {
     EXPECT_THAT(incoming->Commit(At(path)), IsError(ErrorCode::kInvalidArgument)) << path;
     EXPECT_THAT(store_->MakeDirectory(path, 0755, 0, 0), IsError(ErrorCode::kInvalidArgument));
   }
@@ -184,7 +184,8 @@ TEST_F(TreeStoreTest, MovedFilesKeepTheirObject) {
 
 TEST_F(TreeStoreTest, AMovedDirectoryTakesAllAlong) {
   for (uint64_t i = 1; i <= 20; ++i) {
-    Put(Id(i), RandomBytes(10 + i, i), "old/sub" + std::to_string(i % 3) + "/f" + std::to_string(i));
+    Put(Id(i), RandomBytes(10 + i, i),
+        "old/sub" + std::to_string(i % 3) + "/f" + std::to_string(i));
   }
   const size_t syncs = index_.syncs();
   ASSERT_THAT(store_->MoveDirectory("old", "far/new"), IsOk());
@@ -192,8 +193,8 @@ TEST_F(TreeStoreTest, AMovedDirectoryTakesAllAlong) {
   ASSERT_THAT(store_->MoveDirectory("far/new/sub1", "sub"), IsOk());
   for (int round = 0; round < 2; ++round) {
     for (uint64_t i = 1; i <= 20; ++i) {
-      const std::string expected = (i % 3 == 1 ? "sub/f" : "far/new/sub" + std::to_string(i % 3) + "/f") +
-                                   std::to_string(i);
+      const std::string expected =
+          (i % 3 == 1 ? "sub/f" : "far/new/sub" + std::to_string(i % 3) + "/f") + std::to_string(i);
       EXPECT_EQ(*store_->HeldPath(InodeId(i)), expected);
       EXPECT_THAT(store_->OpenObject(Id(i)), IsOk());
     }
@@ -371,7 +372,9 @@ TEST_F(TreeStoreTest, ManyThreadsAtOnce) {
           for (uint64_t generation = 1; generation <= 2; ++generation) {
             auto incoming = store_->Begin(Id(i + 1, generation), Manifest::Of(content));
             if (!incoming.ok() || !(*incoming)->WriteBlock(0, content).ok() ||
-                !(*incoming)->Commit(At("d/e" + std::to_string(i % 5) + "/f" + std::to_string(i))).ok()) {
+                !(*incoming)
+                     ->Commit(At("d/e" + std::to_string(i % 5) + "/f" + std::to_string(i)))
+                     .ok()) {
               ++wrong;
             }
           }

@@ -128,4 +128,4 @@ def main():
     if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
         print("skipped: needs root and /dev/fuse")
         sys.exit(77)
-    unittest.main(verbosity=2, failfast=False)
+    unittest.main(verbosity=2, warnings="ignore")

@@ -140,8 +140,8 @@ bool LinkDirection::TakeArrivals(int64_t now_ns) {
       counters_.overflowed += wire.packets;
       continue;
     }
-    // In the payload of a full packet. Its checksum is usually left to the far end (offload), so TCP
-    // does not notice: what is above has to.
+    // In the payload of a full packet. Its checksum is usually left to the far end (offload), so
+    // TCP does not notice: what is above has to.
     if (size > kMinCorruptBytes && ByChance(corrupt_)) {
       room[size - kMinCorruptBytes / 2] ^= std::byte{0x10};
     }

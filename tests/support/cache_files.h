@@ -50,8 +50,7 @@ inline Bytes RandomBytes(size_t size, uint64_t seed) {
 
 inline std::span<const std::byte> BlockOf(const Bytes& content, uint64_t index) {
   const size_t offset = index * kBlockBytes;
-  return std::span(content).subspan(offset,
-                                    std::min<size_t>(kBlockBytes, content.size() - offset));
+  return std::span(content).subspan(offset, std::min<size_t>(kBlockBytes, content.size() - offset));
 }
 
 inline Bytes ReadWhole(const std::string& path) {
@@ -59,8 +58,8 @@ inline Bytes ReadWhole(const std::string& path) {
   Bytes content(fd ? std::filesystem::file_size(path) : 0);
   size_t done = 0;
   while (done < content.size()) {
-    const ssize_t got = ::pread(fd.get(), content.data() + done, content.size() - done,
-                                static_cast<off_t>(done));
+    const ssize_t got =
+        ::pread(fd.get(), content.data() + done, content.size() - done, static_cast<off_t>(done));
     if (got <= 0) break;
     done += static_cast<size_t>(got);
   }

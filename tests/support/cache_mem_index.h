@@ -26,9 +26,8 @@ class MemIndexStore final : public cache::IndexStore {
     return found->second;
   }
   Result<void> Put(std::string_view key, std::string_view value) override {
-    return Apply([key = std::string(key), value = std::string(value)](Rows& rows) {
-      rows[key] = value;
-    });
+    return Apply(
+        [key = std::string(key), value = std::string(value)](Rows& rows) { rows[key] = value; });
   }
   Result<void> Erase(std::string_view key) override {
     return Apply([key = std::string(key)](Rows& rows) { rows.erase(key); });
@@ -49,9 +48,9 @@ class MemIndexStore final : public cache::IndexStore {
     unsynced_.clear();
     return {};
   }
-  Result<void> Scan(std::string_view prefix,
-                    const std::function<bool(std::string_view, std::string_view)>& row)
-      const override {
+  Result<void> Scan(
+      std::string_view prefix,
+      const std::function<bool(std::string_view, std::string_view)>& row) const override {
     Rows copy;
     {
       MutexLock lock(mutex_);

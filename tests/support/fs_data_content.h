@@ -28,8 +28,7 @@ inline Content MakeContent(size_t size, uint64_t seed) {
 
 inline std::span<const std::byte> BlockIn(const Content& content, uint64_t index) {
   const size_t offset = index * kBlockBytes;
-  return std::span(content).subspan(offset,
-                                    std::min<size_t>(kBlockBytes, content.size() - offset));
+  return std::span(content).subspan(offset, std::min<size_t>(kBlockBytes, content.size() - offset));
 }
 
 /// A directory that goes with the object.

@@ -152,7 +152,9 @@ class TestNamespace final : public metadata::View {
   SequenceNumber Position() const override { return SequenceNumber(1); }
 
  private:
-  static Error Unused() { return {ErrorCode::kNotSupported, "the test namespace has no such call"}; }
+  static Error Unused() {
+    return {ErrorCode::kNotSupported, "the test namespace has no such call"};
+  }
   struct Row {
     metadata::Attributes attributes;
     InodeId parent;

@@ -32,8 +32,10 @@ class SharedLocalStore final : public metadata::LocalStore {
   Result<void> Write(const Batch& batch) override {
     MutexLock lock(mutex_);
     for (const auto& item : batch.items) {
-      if (item.erase) rows_.erase({item.family, item.key});
-      else rows_[{item.family, item.key}] = item.value;
+      if (item.erase)
+        rows_.erase({item.family, item.key});
+      else
+        rows_[{item.family, item.key}] = item.value;
     }
     return {};
   }
@@ -81,9 +83,9 @@ class FamilyIndex final : public cache::IndexStore {
     return store_.Write(batch);
   }
   Result<void> Sync() override { return {}; }
-  Result<void> Scan(std::string_view prefix,
-                    const std::function<bool(std::string_view, std::string_view)>& row)
-      const override {
+  Result<void> Scan(
+      std::string_view prefix,
+      const std::function<bool(std::string_view, std::string_view)>& row) const override {
     return store_.Scan(family_, prefix, "", row);
   }
 

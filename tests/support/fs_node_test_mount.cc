@@ -31,9 +31,9 @@ class TestMount::Index final : public cache::IndexStore {
     return store_.Write(batch);
   }
   Result<void> Sync() override { return store_.Sync(); }
-  Result<void> Scan(std::string_view prefix,
-                    const std::function<bool(std::string_view, std::string_view)>& row)
-      const override {
+  Result<void> Scan(
+      std::string_view prefix,
+      const std::function<bool(std::string_view, std::string_view)>& row) const override {
     return store_.Scan("cache", prefix, "", row);
   }
 

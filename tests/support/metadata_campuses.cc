@@ -28,10 +28,13 @@ std::vector<Item> VisibleItems(const RowReader& state) {
     todo.pop_back();
     if (!done.insert(directory).second) continue;
     std::vector<std::string> names;
-    state.ScanPrefix(DentryPrefix(directory), {}, [&](std::string_view key, std::string_view) {
-           names.emplace_back(ParseDentryKey(key)->name);
-           return true;
-         }).value();
+    state
+        .ScanPrefix(DentryPrefix(directory), {},
+                    [&](std::string_view key, std::string_view) {
+                      names.emplace_back(ParseDentryKey(key)->name);
+                      return true;
+                    })
+        .value();
     for (const std::string& name : names) {
       const auto found = FindName(state, directory, name).value();
       if (!found) continue;

@@ -15,7 +15,8 @@ using metadata::OpResult;
 const char* const kCluster = "c1";
 constexpr auto kDeadline = std::chrono::seconds(20);
 
-transport::PeerIdentity Identity(transport::Role role, uint64_t campus, uint64_t node, const std::string& name) {
+transport::PeerIdentity Identity(transport::Role role, uint64_t campus, uint64_t node,
+                                 const std::string& name) {
   transport::PeerIdentity identity;
   identity.cluster = kCluster;
   identity.role = role;
@@ -91,7 +92,8 @@ void MetadataCluster::StartHub(uint64_t campus) {
   HubSlot& slot = hubs_.at(campus);
   if (campus != 1 && !slot.twin) {
     slot.twin = std::make_unique<TwinClient>(
-        *hubs_.at(1).server, Identity(transport::Role::kHub, campus, 0, "campus" + std::to_string(campus)));
+        *hubs_.at(1).server,
+        Identity(transport::Role::kHub, campus, 0, "campus" + std::to_string(campus)));
     slot.uplink = std::make_unique<FaultyClient>(*slot.twin);
   }
   metadata::Hub::Options options;
@@ -102,7 +104,8 @@ void MetadataCluster::StartHub(uint64_t campus) {
   options.session_ttl = std::chrono::milliseconds(2000);
   options.session_trust = std::chrono::milliseconds(1500);
   slot.listener = std::make_unique<ListenerTwin>();
-  auto hub = metadata::Hub::Open(options, campus == 1 ? nullptr : slot.uplink.get(), *slot.listener);
+  auto hub =
+      metadata::Hub::Open(options, campus == 1 ? nullptr : slot.uplink.get(), *slot.listener);
   ASSERT_TRUE(hub.ok()) << hub.error().ToString();
   slot.hub = *std::move(hub);
   slot.hub->AddRoutes(*slot.server);
@@ -129,8 +132,9 @@ void MetadataCluster::AddNode(const std::string& name, uint64_t campus) {
 void MetadataCluster::StartNode(const std::string& name) {
   NodeSlot& slot = nodes_.at(name);
   if (!slot.twin) {
-    slot.twin = std::make_unique<TwinClient>(*hubs_.at(slot.campus).server,
-                                             Identity(transport::Role::kNode, slot.campus, slot.id, name));
+    slot.twin =
+        std::make_unique<TwinClient>(*hubs_.at(slot.campus).server,
+                                     Identity(transport::Role::kNode, slot.campus, slot.id, name));
     slot.line = std::make_unique<FaultyClient>(*slot.twin);
   }
   slot.listener = std::make_unique<ListenerTwin>();
@@ -159,28 +163,32 @@ void MetadataCluster::KillNode(const std::string& name) {
 void MetadataCluster::LoseHub(uint64_t campus) {
   std::filesystem::remove_all(folder_ / ("hub" + std::to_string(campus)));
 }
-void MetadataCluster::LoseNode(const std::string& name) { std::filesystem::remove_all(folder_ / name); }
+void MetadataCluster::LoseNode(const std::string& name) {
+  std::filesystem::remove_all(folder_ / name);
+}
 
-Result<OpResult> MetadataCluster::Create(const std::string& node_name, InodeId parent, const std::string& name,
-                                         metadata::FileType type) {
+Result<OpResult> MetadataCluster::Create(const std::string& node_name, InodeId parent,
+                                         const std::string& name, metadata::FileType type) {
   Operation operation = Named(OpKind::kCreate, parent, name);
   operation.type = type;
   operation.mode = 0755;
   operation.inode = QUADFS_TRY(node(node_name).NextInode(Deadline::After(kDeadline)));
   return node(node_name).Submit(operation, Deadline::After(kDeadline));
 }
-Result<OpResult> MetadataCluster::Unlink(const std::string& node_name, InodeId parent, const std::string& name) {
+Result<OpResult> MetadataCluster::Unlink(const std::string& node_name, InodeId parent,
+                                         const std::string& name) {
   return node(node_name).Submit(Named(OpKind::kUnlink, parent, name), Deadline::After(kDeadline));
 }
-Result<OpResult> MetadataCluster::Rename(const std::string& node_name, InodeId parent, const std::string& name,
-                                         InodeId new_parent, const std::string& new_name) {
+Result<OpResult> MetadataCluster::Rename(const std::string& node_name, InodeId parent,
+                                         const std::string& name, InodeId new_parent,
+                                         const std::string& new_name) {
   Operation operation = Named(OpKind::kRename, parent, name);
   operation.new_parent = new_parent;
   operation.new_name = new_name;
   return node(node_name).Submit(operation, Deadline::After(kDeadline));
 }
-Result<OpResult> MetadataCluster::Publish(const std::string& node_name, InodeId inode, uint64_t base,
-                                          uint64_t generation, uint64_t size) {
+Result<OpResult> MetadataCluster::Publish(const std::string& node_name, InodeId inode,
+                                          uint64_t base, uint64_t generation, uint64_t size) {
   Operation operation;
   operation.kind = OpKind::kPublish;
   operation.now_ns = operation.mtime_ns = Clock::System().WallNanoseconds();
@@ -194,9 +202,12 @@ Result<OpResult> MetadataCluster::Publish(const std::string& node_name, InodeId 
 
 std::string MetadataCluster::Tree(const metadata::View& view) const {
   std::string out;
-  std::function<void(InodeId, const std::string&)> walk = [&](InodeId directory, const std::string& path) {
+  std::function<void(InodeId, const std::string&)> walk = [&](InodeId directory,
+                                                              const std::string& path) {
     const auto totals = view.SubtreeTotals(directory);
-    if (totals.ok()) out += path + "/ " + std::to_string(totals->files) + " " + std::to_string(totals->bytes) + "\n";
+    if (totals.ok())
+      out +=
+          path + "/ " + std::to_string(totals->files) + " " + std::to_string(totals->bytes) + "\n";
     const auto entries = view.List(directory, "", 1'000'000, true);
     if (!entries.ok()) {
       out += path + ": " + entries.error().ToString() + "\n";
@@ -204,8 +215,9 @@ std::string MetadataCluster::Tree(const metadata::View& view) const {
     }
     for (const auto& entry : *entries) {
       const auto& a = *entry.attributes;
-      out += path + "/" + entry.name + " " + std::to_string(a.inode.value) + " " + std::to_string(a.size) + " " +
-             std::to_string(a.generation.value) + " " + std::to_string(a.nlink) + "\n";
+      out += path + "/" + entry.name + " " + std::to_string(a.inode.value) + " " +
+             std::to_string(a.size) + " " + std::to_string(a.generation.value) + " " +
+             std::to_string(a.nlink) + "\n";
       if (a.type == metadata::FileType::kDirectory) walk(a.inode, path + "/" + entry.name);
     }
   };
@@ -220,8 +232,10 @@ std::string MetadataCluster::Converge() {
     std::string wrong;
     for (const auto& [campus, slot] : hubs_) {
       if (!slot.hub) continue;
-      if (slot.hub->status().pending != 0) wrong = "hub " + std::to_string(campus) + " has pending operations";
-      if (Tree(slot.hub->view()) != want) wrong = "hub " + std::to_string(campus) + " shows another tree";
+      if (slot.hub->status().pending != 0)
+        wrong = "hub " + std::to_string(campus) + " has pending operations";
+      if (Tree(slot.hub->view()) != want)
+        wrong = "hub " + std::to_string(campus) + " shows another tree";
     }
     for (const auto& [name, slot] : nodes_) {
       if (slot.replica && Tree(slot.replica->view()) != want) wrong = name + " shows another tree";

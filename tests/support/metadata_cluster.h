@@ -60,11 +60,14 @@ class MetadataCluster {
   FaultyClient& line(const std::string& name) { return *nodes_.at(name).line; }
 
   // Operations, with a deadline of 20 s.
-  Result<metadata::OpResult> Create(const std::string& node, InodeId parent, const std::string& name,
+  Result<metadata::OpResult> Create(const std::string& node, InodeId parent,
+                                    const std::string& name,
                                     metadata::FileType type = metadata::FileType::kRegular);
-  Result<metadata::OpResult> Unlink(const std::string& node, InodeId parent, const std::string& name);
-  Result<metadata::OpResult> Rename(const std::string& node, InodeId parent, const std::string& name,
-                                    InodeId new_parent, const std::string& new_name);
+  Result<metadata::OpResult> Unlink(const std::string& node, InodeId parent,
+                                    const std::string& name);
+  Result<metadata::OpResult> Rename(const std::string& node, InodeId parent,
+                                    const std::string& name, InodeId new_parent,
+                                    const std::string& new_name);
   Result<metadata::OpResult> Publish(const std::string& node, InodeId inode, uint64_t base,
                                      uint64_t generation, uint64_t size);
   /// Waits until every node and hub shows the same tree; empty, or what differs.

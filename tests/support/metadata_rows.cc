@@ -38,10 +38,12 @@ void MapRows::Apply(const std::vector<RowChange>& changes) {
 std::map<std::string, std::string> AllRows(const RowReader& rows) {
   std::map<std::string, std::string> all;
   for (const Family family : kAllFamilies) {
-    rows.ScanPrefix(FamilyPrefix(family), {}, [&](std::string_view key, std::string_view value) {
-          all.emplace(key, value);
-          return true;
-        }).value();
+    rows.ScanPrefix(FamilyPrefix(family), {},
+                    [&](std::string_view key, std::string_view value) {
+                      all.emplace(key, value);
+                      return true;
+                    })
+        .value();
   }
   return all;
 }

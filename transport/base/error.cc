@@ -43,8 +43,7 @@ std::string_view ErrorCodeName(ErrorCode code) {
 ErrorCode ErrorCodeFromNumber(uint32_t number) {
   constexpr auto kFirst = static_cast<uint32_t>(ErrorCode::kUnknown);
   constexpr auto kLast = static_cast<uint32_t>(ErrorCode::kCrossDevice);
-  return number >= kFirst && number <= kLast ? static_cast<ErrorCode>(number)
-                                             : ErrorCode::kUnknown;
+  return number >= kFirst && number <= kLast ? static_cast<ErrorCode>(number) : ErrorCode::kUnknown;
 }
 
 std::string Error::ToString() const { return std::string(ErrorCodeName(code_)) + ": " + message_; }

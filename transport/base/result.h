@@ -15,7 +15,7 @@ class [[nodiscard]] Result {
  public:
   using value_type = T;
 
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
 
   bool ok() const { return state_.index() == 0; }
@@ -62,9 +62,9 @@ class [[nodiscard]] Result<void> {
 
 /// The value of a Result, or a return of its error from the enclosing function.
 /// A GNU statement expression, which g++ and clang both know.
-#define QUADFS_TRY(expression)                                            \
-  __extension__({                                                         \
-    auto quadfs_try_result = (expression);                                \
+#define QUADFS_TRY(expression)                                                \
+  __extension__({                                                             \
+    auto quadfs_try_result = (expression);                                    \
     if (!quadfs_try_result.ok()) return std::move(quadfs_try_result).error(); \
-    std::move(quadfs_try_result).value();                                 \
+    std::move(quadfs_try_result).value();                                     \
   })

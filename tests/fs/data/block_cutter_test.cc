@@ -55,8 +55,8 @@ TEST(BlockCutterTest, PiecesOfAnySizeGiveTheSameBlocks) {
     BlockCutter cutter(0, 4, std::nullopt, cut.sink());
     cutter.ExpectManifest(cut.manifest_sink());
     for (size_t at = 0; at < body.size();) {
-      const size_t piece = std::min<size_t>(body.size() - at,
-                                            1 + random() % (round % 2 == 0 ? 5000 : 2'000'000));
+      const size_t piece =
+          std::min<size_t>(body.size() - at, 1 + random() % (round % 2 == 0 ? 5000 : 2'000'000));
       ASSERT_THAT(cutter.Feed(Bytes(std::string_view(body).substr(at, piece))), IsOk());
       at += piece;
     }
@@ -88,7 +88,9 @@ TEST(BlockCutterTest, GarbageManifestsAreRefused) {
   for (int round = 0; round < 500; ++round) {
     std::string garbage(1 + random() % 300, '\0');
     for (char& c : garbage) c = static_cast<char>(random());
-    if (round % 2 == 0) garbage.replace(0, std::min<size_t>(4, garbage.size()), "\0\0\0\x40", std::min<size_t>(4, garbage.size()));
+    if (round % 2 == 0)
+      garbage.replace(0, std::min<size_t>(4, garbage.size()), "\0\0\0\x40",
+                      std::min<size_t>(4, garbage.size()));
     Cut cut;
     BlockCutter cutter(0, 1, std::nullopt, cut.sink());
     cutter.ExpectManifest(cut.manifest_sink());

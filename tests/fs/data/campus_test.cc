@@ -42,7 +42,8 @@ TEST_F(CampusTest, WrittenAtOneCampusReadAtAnother) {
   EXPECT_EQ(*read, content);
 }
 
-// Not saved anywhere yet: main wants it from a's hub, that from the node. Nothing connects downwards.
+// Not saved anywhere yet: main wants it from a's hub, that from the node. Nothing connects
+// downwards.
 TEST_F(CampusTest, AnUnsavedFileIsReadAtAnotherCampusThroughWants) {
   const InodeId inode = names_.MakeFile(kRootInode, "fresh");
   const Content content = MakeContent(5 * kBlockBytes + 99, 2);
@@ -144,9 +145,9 @@ TEST_F(CampusTest, OnlyWhatTheNamespaceHasAndOnlyToItsOwn) {
   const std::string unknown = "/v1/data/" + cache::ObjectName({inode, Generation(1)});
   EXPECT_THAT(own.Call("GET", unknown + "?first=0&count=1", {}, InTime(), {}),
               IsError(ErrorCode::kNotFound));
-  EXPECT_THAT(own.Call("GET", "/v1/data/" + cache::ObjectName(id) + "?first=0&count=9", {},
-                       InTime(), {}),
-              IsError(ErrorCode::kInvalidArgument));
+  EXPECT_THAT(
+      own.Call("GET", "/v1/data/" + cache::ObjectName(id) + "?first=0&count=9", {}, InTime(), {}),
+      IsError(ErrorCode::kInvalidArgument));
   EXPECT_THAT(own.Call("GET", "/v1/data/garbage?first=x&count=1", {}, InTime(), {}),
               IsError(ErrorCode::kInvalidArgument));
 }

@@ -72,9 +72,8 @@ TEST_F(FetcherTest, HoweverManyAskABlockIsFetchedOnce) {
   std::atomic<int> ok{0};
   std::vector<std::jthread> readers;
   for (int i = 0; i < 100; ++i) {
-    readers.emplace_back([&] {
-      ok += fetcher_->Ensure(object, 7, 1, Priority::kReader, InTime()).ok() ? 1 : 0;
-    });
+    readers.emplace_back(
+        [&] { ok += fetcher_->Ensure(object, 7, 1, Priority::kReader, InTime()).ok() ? 1 : 0; });
   }
   source_.AwaitInside(1);
   source_.Release();
@@ -135,9 +134,8 @@ TEST_F(FetcherTest, ABlockedReaderGoesBeforeAllThatNobodyWaitsFor) {
   source_.Hold();
   ASSERT_THAT(fetcher_->CompleteLater(bulk, Priority::kPrefetch), IsOk());
   source_.AwaitInside(1);
-  std::jthread reader([&] {
-    EXPECT_THAT(fetcher_->Ensure(wanted, 3, 1, Priority::kReader, InTime()), IsOk());
-  });
+  std::jthread reader(
+      [&] { EXPECT_THAT(fetcher_->Ensure(wanted, 3, 1, Priority::kReader, InTime()), IsOk()); });
   source_.AwaitInside(2);
   const auto requests = source_.requests();
   ASSERT_GE(requests.size(), 2U);
@@ -152,9 +150,8 @@ TEST_F(FetcherTest, AReaderTakesOverWhatWasQueuedBehind) {
   source_.Hold();
   ASSERT_THAT(fetcher_->CompleteLater(object, Priority::kPrefetch), IsOk());
   source_.AwaitInside(1);
-  std::jthread reader([&] {
-    EXPECT_THAT(fetcher_->Ensure(object, 70, 1, Priority::kReader, InTime()), IsOk());
-  });
+  std::jthread reader(
+      [&] { EXPECT_THAT(fetcher_->Ensure(object, 70, 1, Priority::kReader, InTime()), IsOk()); });
   while (fetcher_->status().queued_runs < 2) std::this_thread::yield();
   source_.Release();
   reader.join();
@@ -215,8 +212,8 @@ TEST_F(FetcherTest, ASourceThatHangsEndsAtTheDeadline) {
 
 TEST_F(FetcherTest, WhatNobodyHoldsFailsAtOnce) {
   Open();
-  const auto object = *cache_->FindOrCreate({InodeId(9), Generation(1)}, 5 * kBlockBytes,
-                                            Checksum{});
+  const auto object =
+      *cache_->FindOrCreate({InodeId(9), Generation(1)}, 5 * kBlockBytes, Checksum{});
   const auto begun = std::chrono::steady_clock::now();
   EXPECT_THAT(fetcher_->Ensure(object, 0, 1, Priority::kReader, InTime()),
               IsError(ErrorCode::kNotFound));
@@ -242,9 +239,8 @@ TEST_F(FetcherTest, CancelLeavesWhatSomebodyWaitsFor) {
   Open({.connections = 1, .bulk_run_blocks = 2});
   const auto object = Add(1, 30 * kBlockBytes);
   source_.Hold();
-  std::jthread waiter([&] {
-    EXPECT_THAT(fetcher_->Complete(object, Priority::kCompletion, InTime()), IsOk());
-  });
+  std::jthread waiter(
+      [&] { EXPECT_THAT(fetcher_->Complete(object, Priority::kCompletion, InTime()), IsOk()); });
   source_.AwaitInside(1);
   fetcher_->Cancel(object->id());
   source_.Release();
@@ -279,16 +275,13 @@ TEST_F(FetcherTest, BundlesAndReadersShareFetches) {
   std::vector<cache::ObjectRef> objects;
   for (uint64_t i = 1; i <= 50; ++i) objects.push_back(Add(i, 1000));
   source_.Hold();
-  std::jthread first([&] {
-    EXPECT_THAT(fetcher_->CompleteBundle(objects, Priority::kReader, InTime()), IsOk());
-  });
+  std::jthread first(
+      [&] { EXPECT_THAT(fetcher_->CompleteBundle(objects, Priority::kReader, InTime()), IsOk()); });
   source_.AwaitInside(1);
-  std::jthread second([&] {
-    EXPECT_THAT(fetcher_->CompleteBundle(objects, Priority::kReader, InTime()), IsOk());
-  });
-  std::jthread reader([&] {
-    EXPECT_THAT(fetcher_->Complete(objects[3], Priority::kReader, InTime()), IsOk());
-  });
+  std::jthread second(
+      [&] { EXPECT_THAT(fetcher_->CompleteBundle(objects, Priority::kReader, InTime()), IsOk()); });
+  std::jthread reader(
+      [&] { EXPECT_THAT(fetcher_->Complete(objects[3], Priority::kReader, InTime()), IsOk()); });
   source_.Release();
   first.join();
   second.join();

@@ -31,15 +31,15 @@ class IngestTest : public testing::Test {
                                 const Content& content) {
     const size_t end = std::min<size_t>(content.size(), (first + count) * kBlockBytes);
     size_t at = first * kBlockBytes;
-    return client_.Upload(
-        DataTarget(id, first, count), end - at,
-        [&](std::span<std::byte> buffer) -> Result<size_t> {
-          const size_t piece = std::min(buffer.size(), end - at);
-          std::copy_n(content.begin() + static_cast<ptrdiff_t>(at), piece, buffer.begin());
-          at += piece;
-          return piece;
-        },
-        InTime(), {});
+    return client_.Upload(DataTarget(id, first, count), end - at,
+                          [&](std::span<std::byte> buffer) -> Result<size_t> {
+                            const size_t piece = std::min(buffer.size(), end - at);
+                            std::copy_n(content.begin() + static_cast<ptrdiff_t>(at), piece,
+                                        buffer.begin());
+                            at += piece;
+                            return piece;
+                          },
+                          InTime(), {});
   }
   Result<transport::Answer> Commit(const ObjectId& id) {
     return client_.Call("POST", "/v1/commit/" + cache::ObjectName(id), {}, InTime(), {});

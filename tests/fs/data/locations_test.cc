@@ -96,8 +96,10 @@ TEST_F(LocationsTest, TheOwnCampusComesFirst) {
 
 TEST(CachedBytesTest, AResetReplacesAndAnEmptyReportForgets) {
   CachedBytes cached;
-  cached.Apply({CampusId(2), NodeId(5), true, {{InodeId(1), {Generation(1), 10}},
-                                                {InodeId(2), {Generation(1), 20}}}});
+  cached.Apply({CampusId(2),
+                NodeId(5),
+                true,
+                {{InodeId(1), {Generation(1), 10}}, {InodeId(2), {Generation(1), 20}}}});
   cached.Apply({CampusId(2), NodeId(5), false, {{InodeId(1), {Generation(1), 0}}}});
   EXPECT_TRUE(cached.HoldersOf(InodeId(1), Generation(1)).empty());
   EXPECT_EQ(cached.HoldersOf(InodeId(2), Generation(1)).size(), 1U);

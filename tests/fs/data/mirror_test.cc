@@ -1,10 +1,9 @@
-#include "fs/hub/tree_mirror.h"
-
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <thread>
 
+#include "fs/hub/tree_mirror.h"
 #include "tests/support/fs_data_campus.h"
 
 namespace quadfs::fs {
@@ -101,7 +100,8 @@ TEST_F(MirrorTest, ADirectoryMovesWithAllBelow) {
 // Two files change names, two directories as well, told in any order: nothing is lost.
 TEST_F(MirrorTest, ExchangedNamesDoNotOverwriteEachOther) {
   const InodeId a = Store(kRootInode, "a", 1), b = Store(kRootInode, "b", 2);
-  const InodeId d = names_.MakeDirectory(kRootInode, "d"), e = names_.MakeDirectory(kRootInode, "e");
+  const InodeId d = names_.MakeDirectory(kRootInode, "d"),
+                e = names_.MakeDirectory(kRootInode, "e");
   const InodeId in_d = Store(d, "x", 3), in_e = Store(e, "x", 4);
   names_.Rename(a, kRootInode, "b");
   names_.Rename(b, kRootInode, "a");

@@ -1,10 +1,9 @@
-#include "fs/hub/report_relay.h"
-
 #include <gtest/gtest.h>
 
 #include "fs/data/cache_reporter.h"
 #include "fs/data/messages.h"
 #include "fs/data/prefetch.h"
+#include "fs/hub/report_relay.h"
 #include "tests/support/fs_data_campus.h"
 
 namespace quadfs::fs {
@@ -22,8 +21,9 @@ class RelayTest : public testing::Test {
   struct Site {
     Site(CampusId campus, test::TestNamespace& names)
         : hub(campus, names),
-          relay(campus, campus == kMainCampus, hub,
-                [this](const metadata::Message&) { ++prefetches; }, std::chrono::milliseconds(0)) {}
+          relay(
+              campus, campus == kMainCampus, hub,
+              [this](const metadata::Message&) { ++prefetches; }, std::chrono::milliseconds(0)) {}
     test::TestHub hub;
     int prefetches = 0;
     ReportRelay relay;
@@ -128,12 +128,13 @@ TEST(CacheReporterTest, ReportsFilesAndDirectoriesThenOnlyChanges) {
   const InodeId directory = names.MakeDirectory(kRootInode, "d");
   const ObjectId first = node.Write(names.MakeFile(directory, "x"), MakeContent(1000, 1));
   std::vector<CacheReportMessage> sent;
-  CacheReporter reporter({kMainCampus, NodeId(5), std::chrono::milliseconds(0)}, *node.cache, names,
-                         [&](std::string payload) -> Result<void> {
-                           sent.push_back(*CacheReportMessage::Decode(payload));
-                           return {};
-                         },
-                         [] { return true; });
+  CacheReporter reporter(
+      {kMainCampus, NodeId(5), std::chrono::milliseconds(0)}, *node.cache, names,
+      [&](std::string payload) -> Result<void> {
+        sent.push_back(*CacheReportMessage::Decode(payload));
+        return {};
+      },
+      [] { return true; });
   reporter.Round();
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_TRUE(sent[0].reset);

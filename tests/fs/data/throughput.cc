@@ -58,8 +58,7 @@ int Run(uint64_t blocks) {
   const auto main_server = cluster.MakeServer();
   main_hub.data->AddRoutes(*main_server);
   if (!main_server->Start().ok()) return 1;
-  const auto uplink =
-      cluster.MakeClient({test::LoopbackAddress(main_server->port())}, hub_tls);
+  const auto uplink = cluster.MakeClient({test::LoopbackAddress(main_server->port())}, hub_tls);
   test::TestCampusHub branch(2, names, &main_hub, uplink.get());
   const auto branch_server = cluster.MakeServer();
   branch.data->AddRoutes(*branch_server);

@@ -1,5 +1,3 @@
-#include "fs/hub/want_broker.h"
-
 #include <gtest/gtest.h>
 
 #include <future>
@@ -9,6 +7,7 @@
 #include "fs/data/hub_source.h"
 #include "fs/data/proto/data.pb.h"
 #include "fs/hub/upstream_source.h"
+#include "fs/hub/want_broker.h"
 #include "tests/support/fs_data_campus.h"
 
 namespace quadfs::fs {
@@ -31,10 +30,12 @@ class WantTest : public testing::Test {
                     const WantBroker::Wanted wanted{
                         *cache::ParseObjectName(request.path().substr(9)),
                         std::stoull(request.query("first")), std::stoull(request.query("count"))};
-                    auto taken = broker_.TakeBlocks(
-                        request, std::stoull(request.query("want")), wanted);
-                    if (taken.ok()) (void)response.Reply(200, "", "", {});
-                    else (void)response.Fail(taken.error());
+                    auto taken =
+                        broker_.TakeBlocks(request, std::stoull(request.query("want")), wanted);
+                    if (taken.ok())
+                      (void)response.Reply(200, "", "", {});
+                    else
+                      (void)response.Fail(taken.error());
                   });
     hub_.Connect(kA, NodeId(5), [this](const metadata::Message& message) {
       data::Want want;
@@ -172,7 +173,9 @@ TEST_F(WantTest, ASourceThatGaveDamageIsAskedLast) {
   BadMain main;
   UpstreamSource source(kA, UpstreamSource::Scope::kEverywhere, names_, broker_, &main);
   std::vector<std::future<Result<transport::Answer>>> puts;
-  on_want_ = [&](const data::Want& want) { puts.push_back(Answer(want, MakeContent(kBlockBytes, 3))); };
+  on_want_ = [&](const data::Want& want) {
+    puts.push_back(Answer(want, MakeContent(kBlockBytes, 3)));
+  };
   const auto sink = [](uint64_t, std::span<const std::byte> block) -> Result<void> {
     if (block[0] == std::byte{0}) return {};
     return Error(ErrorCode::kCorruption, "does not match");

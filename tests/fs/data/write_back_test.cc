@@ -48,9 +48,9 @@ TEST_F(WriteBackTest, TheNodesCopyMayGoOnlyAfterTheHubIsSure) {
   hub_.hub.SetCut(true);
   const InodeId inode = names_.MakeFile(kRootInode, "f");
   const ObjectId id = node_.Write(inode, MakeContent(5000, 1));
-  EXPECT_THAT(node_.data->write_back().WaitDrained(
-                  inode, Deadline::After(std::chrono::milliseconds(400))),
-              IsError(ErrorCode::kTimedOut));
+  EXPECT_THAT(
+      node_.data->write_back().WaitDrained(inode, Deadline::After(std::chrono::milliseconds(400))),
+      IsError(ErrorCode::kTimedOut));
   EXPECT_TRUE((*node_.cache->Find(id))->unsaved());
   EXPECT_THAT(node_.cache->Evict(id), IsError(ErrorCode::kBusy));
   EXPECT_FALSE(node_.data->write_back().status().problem.empty());
@@ -136,9 +136,9 @@ TEST_F(WriteBackTest, PausedNothingIsSent) {
   node_.data->write_back().SetPaused(true);
   const InodeId inode = names_.MakeFile(kRootInode, "f");
   node_.Write(inode, MakeContent(100, 1));
-  EXPECT_THAT(node_.data->write_back().WaitDrained(
-                  inode, Deadline::After(std::chrono::milliseconds(200))),
-              IsError(ErrorCode::kTimedOut));
+  EXPECT_THAT(
+      node_.data->write_back().WaitDrained(inode, Deadline::After(std::chrono::milliseconds(200))),
+      IsError(ErrorCode::kTimedOut));
   node_.data->write_back().SetPaused(false);
   ASSERT_THAT(node_.data->write_back().WaitDrained(inode, InTime()), IsOk());
 }

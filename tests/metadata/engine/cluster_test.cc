@@ -32,7 +32,8 @@ class ClusterTest : public ::testing::Test {
   /// Waits until the node's hub has contact with main.
   void AwaitMain(const std::string& node) {
     const auto limit = std::chrono::steady_clock::now() + kSoon;
-    while (!cluster_.node(node).status().main_connected && std::chrono::steady_clock::now() < limit) {
+    while (!cluster_.node(node).status().main_connected &&
+           std::chrono::steady_clock::now() < limit) {
       std::this_thread::yield();
     }
     EXPECT_TRUE(cluster_.node(node).status().main_connected);
@@ -120,7 +121,8 @@ TEST_F(ClusterTest, LostMergeAnswerIsShippedAgainAndMergedOnce) {
   const InodeId directory = MakeDirectory("b1", "merge");
   ASSERT_THAT(cluster_.Create("b1", directory, "warm"), IsOk());
   cluster_.uplink(3).LoseAnswerNext("/v1/merge");
-  for (int i = 0; i < 10; ++i) ASSERT_THAT(cluster_.Create("b1", directory, std::to_string(i)), IsOk());
+  for (int i = 0; i < 10; ++i)
+    ASSERT_THAT(cluster_.Create("b1", directory, std::to_string(i)), IsOk());
   EXPECT_EQ(cluster_.Converge(), "");
   EXPECT_EQ(cluster_.uplink(3).faults_fired(), 1U);
 }
@@ -129,7 +131,8 @@ TEST_F(ClusterTest, KilledHubKeepsWhatItAccepted) {
   const InodeId directory = MakeDirectory("b1", "kept");
   ASSERT_THAT(cluster_.Create("b1", directory, "before"), IsOk());
   cluster_.uplink(3).HoldNext("/v1/merge");
-  for (int i = 0; i < 20; ++i) ASSERT_THAT(cluster_.Create("b1", directory, std::to_string(i)), IsOk());
+  for (int i = 0; i < 20; ++i)
+    ASSERT_THAT(cluster_.Create("b1", directory, std::to_string(i)), IsOk());
   cluster_.uplink(3).Release();
   cluster_.KillHub(3);
   cluster_.StartHub(3);
@@ -141,7 +144,8 @@ TEST_F(ClusterTest, KilledHubKeepsWhatItAccepted) {
 
 TEST_F(ClusterTest, KilledMainKeepsWhatItCommitted) {
   const InodeId directory = MakeDirectory("m1", "main");
-  for (int i = 0; i < 20; ++i) ASSERT_THAT(cluster_.Create("m1", directory, std::to_string(i)), IsOk());
+  for (int i = 0; i < 20; ++i)
+    ASSERT_THAT(cluster_.Create("m1", directory, std::to_string(i)), IsOk());
   cluster_.KillHub(1);
   cluster_.StartHub(1);
   AwaitMain("b1");
@@ -153,7 +157,8 @@ TEST_F(ClusterTest, KilledMainKeepsWhatItCommitted) {
 TEST_F(ClusterTest, NodeResumesWhereItStood) {
   const InodeId directory = MakeDirectory("b1", "resume");
   cluster_.KillNode("b2");
-  for (int i = 0; i < 50; ++i) ASSERT_THAT(cluster_.Create("b1", directory, std::to_string(i)), IsOk());
+  for (int i = 0; i < 50; ++i)
+    ASSERT_THAT(cluster_.Create("b1", directory, std::to_string(i)), IsOk());
   cluster_.StartNode("b2");
   EXPECT_EQ(cluster_.Converge(), "");
   EXPECT_EQ(cluster_.listener("b2").resets(), 0U);
@@ -181,7 +186,8 @@ TEST_F(ClusterTest, NodeStartsAnewFromAHubWithAnotherHistory) {
 
 TEST_F(ClusterTest, LostReplicaIsRebuilt) {
   const InodeId directory = MakeDirectory("a1", "rebuild");
-  for (int i = 0; i < 20; ++i) ASSERT_THAT(cluster_.Create("a1", directory, std::to_string(i)), IsOk());
+  for (int i = 0; i < 20; ++i)
+    ASSERT_THAT(cluster_.Create("a1", directory, std::to_string(i)), IsOk());
   cluster_.KillNode("a1");
   cluster_.LoseNode("a1");
   cluster_.StartNode("a1");
@@ -247,7 +253,8 @@ TEST_F(ClusterTest, MessagesGoBothWays) {
   EXPECT_TRUE(arrived(cluster_.hub_listener(1), "further"));
   ASSERT_THAT(cluster_.hub(1).SendMessage(CampusId(3), NodeId(), 7, "down"), IsOk());
   EXPECT_TRUE(arrived(cluster_.hub_listener(3), "down"));
-  EXPECT_THAT(cluster_.hub(1).SendMessage(CampusId(9), NodeId(), 7, "x"), IsError(ErrorCode::kUnavailable));
+  EXPECT_THAT(cluster_.hub(1).SendMessage(CampusId(9), NodeId(), 7, "x"),
+              IsError(ErrorCode::kUnavailable));
 }
 
 TEST_F(ClusterTest, BarrierMakesSureOfWhatIsAtMain) {
@@ -281,7 +288,8 @@ TEST_F(ClusterTest, RandomClientsWithFaultsConverge) {
     std::vector<std::jthread> clients;
     for (const char* node : {"m1", "a1", "b1", "b2"}) {
       clients.emplace_back([&, node] {
-        std::mt19937 random(seed + static_cast<uint32_t>(node[0]) * 10U + static_cast<uint32_t>(node[1]));
+        std::mt19937 random(seed + static_cast<uint32_t>(node[0]) * 10U +
+                            static_cast<uint32_t>(node[1]));
         for (int i = 0; i < 80; ++i) {
           const InodeId directory = std::array{x, y, kRootInode}[random() % 3];
           const InodeId other = std::array{x, y, kRootInode}[random() % 3];
@@ -291,7 +299,10 @@ TEST_F(ClusterTest, RandomClientsWithFaultsConverge) {
           switch (random() % 4) {
             case 0: (void)cluster_.Create(node, directory, name); break;
             case 1: (void)cluster_.Unlink(node, directory, name); break;
-            case 2: (void)cluster_.Rename(node, directory, name, other, "n" + std::to_string(random() % 12)); break;
+            case 2:
+              (void)cluster_.Rename(node, directory, name, other,
+                                    "n" + std::to_string(random() % 12));
+              break;
             default: {
               const auto found = cluster_.node(node).view().Lookup(directory, name);
               if (!found.ok() || found->type != FileType::kRegular) break;

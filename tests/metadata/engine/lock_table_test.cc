@@ -26,7 +26,8 @@ TEST(LockTableTest, RangesExcludeOnlyWhereTheyOverlap) {
   LockTable table;
   EXPECT_THAT(table.Lock(kFirst, Range(5, LockType::kExclusive, 10, 19)), IsOk());
   EXPECT_THAT(table.Lock(kSecond, Range(5, LockType::kExclusive, 20, 29)), IsOk());
-  EXPECT_THAT(table.Lock(kSecond, Range(5, LockType::kShared, 15, 15)), IsError(ErrorCode::kWouldBlock));
+  EXPECT_THAT(table.Lock(kSecond, Range(5, LockType::kShared, 15, 15)),
+              IsError(ErrorCode::kWouldBlock));
   EXPECT_THAT(table.Lock(kSecond, Range(6, LockType::kExclusive, 15, 15)), IsOk());
 }
 
@@ -43,7 +44,8 @@ TEST(LockTableTest, SharedLocksGoTogetherAndAnUpgradeWaitsForTheOthers) {
   LockTable table;
   ASSERT_THAT(table.Lock(kFirst, Range(5, LockType::kShared, 0, UINT64_MAX)), IsOk());
   ASSERT_THAT(table.Lock(kSecond, Range(5, LockType::kShared, 0, UINT64_MAX)), IsOk());
-  EXPECT_THAT(table.Lock(kFirst, Range(5, LockType::kExclusive, 0, 9)), IsError(ErrorCode::kWouldBlock));
+  EXPECT_THAT(table.Lock(kFirst, Range(5, LockType::kExclusive, 0, 9)),
+              IsError(ErrorCode::kWouldBlock));
   table.Release(InodeId(5), kSecond);
   EXPECT_THAT(table.Lock(kFirst, Range(5, LockType::kExclusive, 0, 9)), IsOk());
 }

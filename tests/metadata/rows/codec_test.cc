@@ -133,7 +133,10 @@ TEST(CodecTest, GoldenBytes) {
   op.now_ns = 3;
   op.parent = InodeId(1);
   op.name = "f";
-  EXPECT_EQ(Hex(Encode(op)), "08031202080518062001" "2a0166" "5001");
+  EXPECT_EQ(Hex(Encode(op)),
+            "08031202080518062001"
+            "2a0166"
+            "5001");
   LogEntry entry;
   entry.sequence = SequenceNumber(1);
   entry.campus = CampusId(2);

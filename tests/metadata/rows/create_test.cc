@@ -75,8 +75,7 @@ TEST(CreateTest, NamesHaveOneTo255BytesOfAnythingButSlashAndNul) {
   EXPECT_THAT(tree.TryCreate(kRootInode, every), IsOk());
   EXPECT_THAT(tree.TryCreate(kRootInode, std::string(255, 'x')), IsOk());
   EXPECT_THAT(tree.Find(kRootInode, every), IsOk());
-  EXPECT_THAT(tree.TryCreate(kRootInode, std::string(256, 'x')),
-              IsError(ErrorCode::kNameTooLong));
+  EXPECT_THAT(tree.TryCreate(kRootInode, std::string(256, 'x')), IsError(ErrorCode::kNameTooLong));
   for (const std::string& name : {std::string(), std::string("."), std::string(".."),
                                   std::string("a/b"), std::string("a\0b", 3)}) {
     EXPECT_THAT(tree.TryCreate(kRootInode, name), IsError(ErrorCode::kInvalidArgument)) << name;
@@ -90,8 +89,7 @@ TEST(CreateTest, TheRootKeepsItsReservedName) {
   EXPECT_THAT(tree.TryCreate(d, ".quadfs"), IsOk());
   const InodeId f = tree.Create(kRootInode, "f");
   EXPECT_THAT(tree.Link(f, kRootInode, ".quadfs"), IsError(ErrorCode::kPermission));
-  EXPECT_THAT(tree.Rename(kRootInode, "f", kRootInode, ".quadfs"),
-              IsError(ErrorCode::kPermission));
+  EXPECT_THAT(tree.Rename(kRootInode, "f", kRootInode, ".quadfs"), IsError(ErrorCode::kPermission));
 }
 
 TEST(CreateTest, ASetGidDirectoryGivesItsGroupAndDirectoriesInheritTheBit) {

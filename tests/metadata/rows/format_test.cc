@@ -48,7 +48,9 @@ TEST(FormatTest, GoldenKeys) {
   const InodeId inode(0x0102030405060708);
   EXPECT_EQ(Hex(DentryKey(inode, "ab")), "0101020304050607086162");
   EXPECT_EQ(Hex(InodeKey(inode)), "020102030405060708");
-  EXPECT_EQ(Hex(LinkKey(inode, InodeId(9), "a")), "03010203040506070800000000000000" "0961");
+  EXPECT_EQ(Hex(LinkKey(inode, InodeId(9), "a")),
+            "03010203040506070800000000000000"
+            "0961");
   EXPECT_EQ(Hex(XattrKey(inode, "user.a")), "040102030405060708757365722e61");
   EXPECT_EQ(Hex(LocationKey(inode)), "050102030405060708");
   EXPECT_EQ(Hex(TotalKey(inode)), "060102030405060708");
@@ -71,7 +73,8 @@ TEST(FormatTest, GoldenValues) {
   EXPECT_EQ(Hex(EncodeLink()), "01");
   EXPECT_EQ(Hex(EncodeXattr("v")), "0176");
   EXPECT_EQ(Hex(EncodeLocations({{CampusId(2), NodeId(3), Generation(4), true}})),
-            "010100020003000000000000000400000000000000" "01");
+            "010100020003000000000000000400000000000000"
+            "01");
   Totals totals{1, 2, 3, 4, {{CampusId(5), 6}}};
   EXPECT_EQ(Hex(EncodeTotals(totals)),
             "01010000000000000002000000000000000300000000000000040000000000000001000500"
@@ -79,7 +82,9 @@ TEST(FormatTest, GoldenValues) {
   EXPECT_EQ(Hex(EncodeLease({CampusId(1), Epoch(2), 3})), "01010002000000000000000300000000000000");
   EXPECT_EQ(Hex(EncodeInodeId(InodeId(1))), "010100000000000000");
   EXPECT_EQ(Hex(EncodePlace(InodeId(1), "n")), "01010000000000000001006e");
-  EXPECT_EQ(Hex(EncodeMember({CampusId(1), NodeId(0), "a", {"h:1"}})), "010100610100030068" "3a31");
+  EXPECT_EQ(Hex(EncodeMember({CampusId(1), NodeId(0), "a", {"h:1"}})),
+            "010100610100030068"
+            "3a31");
   const std::string tomb = Hex(EncodeTomb({Symlink(), InodeId(9), "n", 5}));
   EXPECT_EQ(tomb.substr(0, 12), "016c00010301");
   EXPECT_EQ(tomb.substr(tomb.size() - 38), "090000000000000001006e0500000000000000");

@@ -140,10 +140,13 @@ class MergeRulesTest : public testing::Test {
   std::vector<std::string> Tree(InodeId directory = kRootInode, const std::string& prefix = "") {
     std::vector<std::string> tree;
     std::vector<std::string> names;
-    main_.ScanPrefix(DentryPrefix(directory), {}, [&](std::string_view key, std::string_view) {
-           names.emplace_back(ParseDentryKey(key)->name);
-           return true;
-         }).value();
+    main_
+        .ScanPrefix(DentryPrefix(directory), {},
+                    [&](std::string_view key, std::string_view) {
+                      names.emplace_back(ParseDentryKey(key)->name);
+                      return true;
+                    })
+        .value();
     for (const std::string& name : names) {
       const Attributes a = FindName(main_, directory, name).value().value();
       if (a.type == FileType::kDirectory) {
@@ -247,8 +250,8 @@ TEST_F(MergeRulesTest, ACreateBringsItsRemovedParentBack) {
   m.Create("d");
   c.Create("d/e/f");
   EXPECT_THAT(Heal(), ElementsAre("renamed"));
-  EXPECT_THAT(Tree(), ElementsAre("d:0", "d.conflict-2-1/", "d.conflict-2-1/e/",
-                                  "d.conflict-2-1/e/f:0"));
+  EXPECT_THAT(Tree(),
+              ElementsAre("d:0", "d.conflict-2-1/", "d.conflict-2-1/e/", "d.conflict-2-1/e/f:0"));
 }
 
 TEST_F(MergeRulesTest, AnUnlinkDoesNotTakeAVersionItDidNotSee) {

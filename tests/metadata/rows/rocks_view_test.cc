@@ -167,12 +167,14 @@ TEST_F(RocksViewTest, TornRowsAreNotShown) {
   const InodeId d = Create(kRootInode, "d", FileType::kDirectory);
   const InodeId f = Create(d, "f");
   Create(d, "whole");
-  store_->Write({{DentryKey(d, "no-inode"), EncodeDentry({InodeId(4711)})},
-                 {DentryKey(d, "not-its-name"), EncodeDentry({f})}},
-                false)
+  store_
+      ->Write({{DentryKey(d, "no-inode"), EncodeDentry({InodeId(4711)})},
+               {DentryKey(d, "not-its-name"), EncodeDentry({f})}},
+              false)
       .value();
   EXPECT_EQ(Names(d), (std::vector<std::string>{"f", "whole"}));
-  EXPECT_EQ(Names(d, "", 2), (std::vector<std::string>{"f", "whole"})) << "hidden ones cost no room";
+  EXPECT_EQ(Names(d, "", 2), (std::vector<std::string>{"f", "whole"}))
+      << "hidden ones cost no room";
   EXPECT_THAT(view_.Lookup(d, "no-inode"), IsError(ErrorCode::kNotFound));
   EXPECT_THAT(view_.Lookup(d, "not-its-name"), IsError(ErrorCode::kNotFound));
 }

@@ -16,16 +16,19 @@ using test::IsOk;
 
 class RowStoreTest : public testing::Test {
  protected:
-  RowStoreTest()
-      : directory_(testing::TempDir() + "/rows-" + RandomHex(8)) { options_.cluster = "c1"; }
+  RowStoreTest() : directory_(testing::TempDir() + "/rows-" + RandomHex(8)) {
+    options_.cluster = "c1";
+  }
   ~RowStoreTest() override { std::filesystem::remove_all(directory_); }
   std::unique_ptr<RowStore> Open() { return RowStore::Open(directory_, options_).value(); }
   std::string Scan(const RowReader& rows, const RowKey& prefix, const RowKey& from = {}) {
     std::string seen;
-    rows.ScanPrefix(prefix, from, [&](std::string_view key, std::string_view value) {
-          seen += std::string(key.substr(9)) + "=" + std::string(value) + " ";
-          return true;
-        }).value();
+    rows.ScanPrefix(prefix, from,
+                    [&](std::string_view key, std::string_view value) {
+                      seen += std::string(key.substr(9)) + "=" + std::string(value) + " ";
+                      return true;
+                    })
+        .value();
     return seen;
   }
   std::string directory_;
@@ -79,9 +82,9 @@ TEST_F(RowStoreTest, ASnapshotStaysAsItWas) {
   auto store = Open();
   ASSERT_THAT(store->Write({{XattrKey(InodeId(1), "a"), "old"}}, false), IsOk());
   const auto snapshot = store->Snapshot();
-  ASSERT_THAT(store->Write({{XattrKey(InodeId(1), "a"), "new"}, {XattrKey(InodeId(1), "b"), "x"}},
-                           false),
-              IsOk());
+  ASSERT_THAT(
+      store->Write({{XattrKey(InodeId(1), "a"), "new"}, {XattrKey(InodeId(1), "b"), "x"}}, false),
+      IsOk());
   EXPECT_EQ(snapshot->Read(XattrKey(InodeId(1), "a")).value(), "old");
   EXPECT_EQ(Scan(*snapshot, XattrPrefix(InodeId(1))), "a=old ");
   const auto many =
@@ -102,9 +105,9 @@ TEST_F(RowStoreTest, ARangeIsErasedExactly) {
   std::vector<RowChange> changes;
   for (uint64_t i = 1; i <= 100; ++i) changes.push_back({SequenceKey(Family::kLog, i), "e"});
   ASSERT_THAT(store->Write(changes, false), IsOk());
-  ASSERT_THAT(store->EraseRange(Family::kLog, SequenceKey(Family::kLog, 0),
-                                SequenceKey(Family::kLog, 51)),
-              IsOk());
+  ASSERT_THAT(
+      store->EraseRange(Family::kLog, SequenceKey(Family::kLog, 0), SequenceKey(Family::kLog, 51)),
+      IsOk());
   EXPECT_EQ(store->Read(SequenceKey(Family::kLog, 50)).value(), std::nullopt);
   EXPECT_EQ(store->Read(SequenceKey(Family::kLog, 51)).value(), "e");
   size_t count = 0;
@@ -112,9 +115,9 @@ TEST_F(RowStoreTest, ARangeIsErasedExactly) {
                                 [&](std::string_view, std::string_view) { return ++count > 0; }),
               IsOk());
   EXPECT_EQ(count, 50U);
-  EXPECT_THAT(store->EraseRange(Family::kLog, SequenceKey(Family::kLog, 1),
-                                SequenceKey(Family::kView, 2)),
-              IsError(ErrorCode::kInvalidArgument));
+  EXPECT_THAT(
+      store->EraseRange(Family::kLog, SequenceKey(Family::kLog, 1), SequenceKey(Family::kView, 2)),
+      IsError(ErrorCode::kInvalidArgument));
 }
 
 TEST_F(RowStoreTest, IngestedRowsAppearAtFinishOnly) {

@@ -86,7 +86,9 @@ TEST_F(StateWriterTest, ReadsAndScansSeeTheChanges) {
 }
 
 TEST_F(StateWriterTest, ADeepFileCountsInEveryDirectoryAbove) {
-  Write({Put(Directory(2, 1)), Put(Directory(3, 2)), Put(File(4, 3, 100)),
+  Write({Put(Directory(2, 1)),
+         Put(Directory(3, 2)),
+         Put(File(4, 3, 100)),
          {LocationKey(InodeId(4)), EncodeLocations({{CampusId(2), NodeId(0), Generation(1)}})}});
   for (const uint64_t directory : {1, 2, 3}) {
     EXPECT_EQ(Of(directory).files, 1U);

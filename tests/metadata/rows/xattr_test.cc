@@ -41,8 +41,7 @@ TEST(XattrTest, NamesAndValuesAreBounded) {
   TestTree tree;
   const InodeId f = tree.Create(kRootInode, "f");
   EXPECT_THAT(tree.SetXattr(f, "user.big", std::string(65536, 'x')), IsOk());
-  EXPECT_THAT(tree.SetXattr(f, "user.big", std::string(65537, 'x')),
-              IsError(ErrorCode::kTooLarge));
+  EXPECT_THAT(tree.SetXattr(f, "user.big", std::string(65537, 'x')), IsError(ErrorCode::kTooLarge));
   EXPECT_THAT(tree.SetXattr(f, "user." + std::string(250, 'x'), "1"), IsOk());
   EXPECT_THAT(tree.SetXattr(f, "user." + std::string(251, 'x'), "1"), IsError(ErrorCode::kRange));
   EXPECT_THAT(tree.SetXattr(f, "user.", "1"), IsError(ErrorCode::kInvalidArgument));
@@ -65,8 +64,7 @@ TEST(XattrTest, TheNamespaceSaysWhoMaySet) {
   tree.as = Credentials();
   EXPECT_THAT(tree.SetXattr(f, "trusted.a", "1"), IsOk());
   EXPECT_THAT(tree.SetXattr(f, "security.a", "1"), IsOk());
-  EXPECT_THAT(tree.SetXattr(f, "system.posix_acl_access", "1"),
-              IsError(ErrorCode::kNotSupported));
+  EXPECT_THAT(tree.SetXattr(f, "system.posix_acl_access", "1"), IsError(ErrorCode::kNotSupported));
   EXPECT_THAT(tree.SetXattr(f, "other.a", "1"), IsError(ErrorCode::kNotSupported));
   tree.as = User(1000);
   EXPECT_THAT(tree.RemoveXattr(f, "trusted.a"), IsError(ErrorCode::kPermission));
