@@ -1,6 +1,7 @@
 #pragma once
 
-#include <map>
+#include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -83,7 +84,9 @@ class TwinWriteBack final : public fs::WriteBack {
  public:
   Result<void> Enqueue(const ObjectId& object, bool) override {
     const MutexLock lock(mutex_);
-    queued_.push_back(object);
+    if (std::find(queued_.begin(), queued_.end(), object) == queued_.end()) {
+      queued_.push_back(object);
+    }
     return {};
   }
   Result<void> WaitDrained(std::optional<InodeId>, Deadline) override { return {}; }

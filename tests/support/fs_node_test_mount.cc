@@ -101,6 +101,8 @@ Result<void> TestMount::Start() {
     }
   });
   mount_->Recover();
+  struct stat status {};
+  (void)::stat(path_.c_str(), &status);  // Returns once kernel and daemon have shaken hands.
   return {};
 }
 
