@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "fs/node/publisher.h"
+#include "fs/node/grow_content.h"
 
 namespace quadfs::fs {
 namespace {
@@ -190,6 +190,9 @@ Result<void> PrepareContent(MountCore& core, OpenFile& file, const Attributes& r
     QUADFS_TRY(Attach(core, file, row, wish, patience));
     fresh = file.dirty && file.whole;
   } else if (!file.dirty && file.version.generation != row.generation) {
+    if (GrowContent(core, file, row, patience.deadline()).ok()) {
+      return PrepareContent(core, file, row, wish, patience);
+    }
     core.inodes.Supersede(file.nodeid);
     return Error(ErrorCode::kStale, "the file has a newer version than the one that is open");
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "fs/node/publisher.h"
 #include "fs/node/rows.h"
 
 namespace quadfs::fs {
@@ -44,25 +45,34 @@ void Invalidator::Stop() {
 }
 
 void Invalidator::OnChange(const metadata::Change& change) {
-  for (const InodeId inode : change.removed) Queue({Kind::kRemoved, inode.value, {}, {}});
+  for (const InodeId inode : change.removed) Queue({Kind::kRemoved, inode.value, {}, {}, 0});
   if (change.own && !core_.OwnChangesUncertain()) return;
   for (const auto& [parent, name] : change.dentries) {
-    if (core_.inodes.Known(parent.value)) Queue({Kind::kName, parent.value, name, {}});
+    if (core_.inodes.Known(parent.value)) Queue({Kind::kName, parent.value, name, {}, 0});
   }
   for (const InodeId inode : change.attributes) {
     const uint64_t nodeid = core_.inodes.Current(inode);
     if (!core_.inodes.Known(nodeid)) continue;
     const bool content =
         std::find(change.contents.begin(), change.contents.end(), inode) != change.contents.end();
-    Queue({content ? Kind::kContents : Kind::kAttributes, nodeid, {}, {}});
+    Queue({content ? Kind::kContents : Kind::kAttributes, nodeid, {}, {}, 0});
   }
 }
 
-void Invalidator::OnReset() { Queue({Kind::kReset, 0, {}, {}}); }
+void Invalidator::OnReset() { Queue({Kind::kReset, 0, {}, {}, 0}); }
 
-void Invalidator::Attributes(uint64_t nodeid) { Queue({Kind::kAttributes, nodeid, {}, {}}); }
+void Invalidator::Attributes(uint64_t nodeid) { Queue({Kind::kAttributes, nodeid, {}, {}, 0}); }
 
-void Invalidator::Contents(uint64_t nodeid) { Queue({Kind::kContents, nodeid, {}, {}}); }
+void Invalidator::Contents(uint64_t nodeid) { Queue({Kind::kContents, nodeid, {}, {}, 0}); }
+
+void Invalidator::Grown(uint64_t nodeid, uint64_t offset) {
+  Queue({Kind::kGrown, nodeid, {}, {}, offset});
+}
+
+void Invalidator::Name(InodeId inode) {
+  auto name = core_.view().NameOf(inode);
+  if (name.ok()) Queue({Kind::kName, name->first.value, std::move(name->second), {}, 0});
+}
 
 void Invalidator::AttributesNow(uint64_t nodeid) {
   fuse_session* const session = session_.load();
@@ -76,7 +86,7 @@ void Invalidator::Queue(Item item) {
     lane.overflow = true;
     lane.now.clear();
     lane.repeat.clear();
-    lane.now.push_back({Kind::kReset, 0, {}, {}});
+    lane.now.push_back({Kind::kReset, 0, {}, {}, 0});
   } else {
     lane.now.push_back(std::move(item));
   }
@@ -124,6 +134,9 @@ void Invalidator::Apply(const Item& item) {
     case Kind::kName: return ForgetName(session, item.nodeid, item.name);
     case Kind::kAttributes: fuse_lowlevel_notify_inval_inode(session, item.nodeid, -1, 0); return;
     case Kind::kContents: return ApplyContents(item.nodeid);
+    case Kind::kGrown:
+      fuse_lowlevel_notify_inval_inode(session, item.nodeid, static_cast<off_t>(item.offset), 0);
+      return;
     case Kind::kRemoved: return ApplyRemoved(InodeId(item.nodeid));
     case Kind::kReset: return ApplyReset();
   }
@@ -143,11 +156,8 @@ void Invalidator::ApplyContents(uint64_t nodeid) {
                     row->generation != file->version.generation;
     }
     if (reading_old) {
-      // Those who have it open read the old version to its end; who opens it by name gets the new.
-      core_.inodes.Supersede(nodeid);
-      if (auto name = core_.view().NameOf(inode); name.ok()) {
-        ForgetName(session, name->first.value, name->second);
-      }
+      // Appended, or replaced? That may take the network: not here.
+      core_.publisher->Later(nodeid, std::chrono::milliseconds(0));
       return;
     }
     if (writing) {

@@ -34,16 +34,21 @@ class Invalidator {
   /// The kernel asks for this inode's attributes again, for its content again.
   void Attributes(uint64_t nodeid);
   void Contents(uint64_t nodeid);
+  /// Its size changed and its bytes from `offset` on; what is before stays.
+  void Grown(uint64_t nodeid, uint64_t offset);
+  /// The kernel looks the inode's (primary) name up again.
+  void Name(InodeId inode);
   /// The same for attributes at once; from a handler of open only.
   void AttributesNow(uint64_t nodeid);
 
  private:
-  enum class Kind : uint8_t { kName, kAttributes, kContents, kRemoved, kReset };
+  enum class Kind : uint8_t { kName, kAttributes, kContents, kGrown, kRemoved, kReset };
   struct Item {
     Kind kind = Kind::kReset;
     uint64_t nodeid = 0;  ///< Of kName: the directory.
     std::string name;
     std::chrono::steady_clock::time_point due{};
+    uint64_t offset = 0;  ///< Of kGrown.
   };
   struct Lane {
     Mutex mutex;

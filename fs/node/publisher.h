@@ -71,6 +71,7 @@ class Publisher {
   Result<void> EndDirty(OpenFile& file);
   bool Mapped(const OpenFile& file) const;
   void Work(const std::stop_token& stop);
+  void FollowVersion(OpenFile& file);
   void WatchOpenFiles(const std::stop_token& stop);
   /// When to look again; none: done.
   std::optional<std::chrono::milliseconds> Attend(Item& item);

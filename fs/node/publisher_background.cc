@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "fs/node/content.h"
+#include "fs/node/grow_content.h"
+#include "fs/node/invalidator.h"
 #include "fs/node/publisher.h"
 
 namespace quadfs::fs {
@@ -85,7 +87,10 @@ void Publisher::Work(const std::stop_token& stop) {
 std::optional<std::chrono::milliseconds> Publisher::Attend(Item& item) {
   OpenFile& file = *item.file;
   const MutexLock turn(file.turn);
-  if (!file.dirty) return std::nullopt;
+  if (!file.dirty) {
+    FollowVersion(file);
+    return std::nullopt;
+  }
   const bool open_for_write = file.writers > 0;
   const Deadline deadline = Deadline::After(
       std::max<std::chrono::milliseconds>(core_.options.deadline, std::chrono::seconds(5)));
@@ -98,6 +103,19 @@ std::optional<std::chrono::milliseconds> Publisher::Attend(Item& item) {
   core_.SetProblem("publishing waits: " + done.error().ToString());
   item.back_off = std::min(item.back_off * 2, kMaxBackOff);
   return item.back_off;
+}
+
+// A newer version was published elsewhere while this one is open here: an append is taken over, of
+// anything else the handles keep what they have, and whoever opens the name gets the new one.
+void Publisher::FollowVersion(OpenFile& file) {
+  const auto row = core_.view().Get(file.inode);
+  if (!row.ok() || file.handles == 0 || !file.attached || file.orphan ||
+      row->generation == file.version.generation || core_.inodes.superseded(file.nodeid)) {
+    return;
+  }
+  if (GrowContent(core_, file, *row, core_.NewDeadline()).ok()) return;
+  core_.inodes.Supersede(file.nodeid);
+  core_.invalidator->Name(file.inode);
 }
 
 void Publisher::WatchOpenFiles(const std::stop_token& stop) {
@@ -131,6 +149,7 @@ void Publisher::Recover() {
   }
   for (const cache::ObjectRef& object : *unsaved) {
     const ObjectId id = object->id();
+    if (DropHalfGrown(core_, *object)) continue;
     const auto row = core_.view().Get(id.inode);
     if (row.ok() && row->nlink == 0) {
       object->Discard();  // Nobody can reach it any more.
