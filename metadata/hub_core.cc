@@ -3,88 +3,11 @@
 #include <cstring>
 
 #include "metadata/execute.h"
+#include "metadata/hub_rows.h"
 #include "metadata/merge.h"
 #include "metadata/row_bytes.h"
-#include "metadata/snapshot_stream.h"
 
 namespace quadfs::metadata {
-namespace {
-
-std::string ChainBytes(const Checksum& chain) {
-  return {reinterpret_cast<const char*>(chain.bytes.data()), chain.bytes.size()};
-}
-
-RowKey ShadowKey(const RowKey& row) { return RowKey(1, static_cast<char>(Family::kShadow)) + row; }
-
-RowKey AnswerKey(CampusId campus, NodeId node, uint64_t node_op) {
-  RowEncoder key;
-  key.Byte(static_cast<uint8_t>(Family::kOrigin));
-  key.Byte('r');
-  key.Big64(campus.value);
-  key.Big64(node.value);
-  key.Big64(node_op);
-  return key.Take();
-}
-
-RowKey MergedKey(CampusId campus) {
-  RowEncoder key;
-  key.Byte(static_cast<uint8_t>(Family::kOrigin));
-  key.Byte('c');
-  key.Big64(campus.value);
-  return key.Take();
-}
-
-std::string NumberValue(uint64_t number) {
-  RowEncoder value;
-  value.Little(number);
-  return value.Take();
-}
-
-Result<uint64_t> ReadNumber(const RowReader& rows, const RowKey& key, uint64_t absent) {
-  const auto value = QUADFS_TRY(rows.Read(key));
-  if (!value) return absent;
-  RowDecoder row(*value);
-  const auto number = row.Little<uint64_t>();
-  if (!row.AtEnd()) return Error(ErrorCode::kCorruption, "a counter cannot be read");
-  return number;
-}
-
-/// A shadow row: how many pending operations cover the state row, and its global value.
-struct ShadowRow {
-  uint32_t count = 0;
-  std::optional<std::string> value;
-};
-
-std::string EncodeShadow(const ShadowRow& shadow) {
-  RowEncoder row;
-  row.Byte(1);
-  row.Little(shadow.count);
-  row.Byte(shadow.value ? 1 : 0);
-  if (shadow.value) row.Raw(*shadow.value);
-  return row.Take();
-}
-
-Result<ShadowRow> DecodeShadow(std::string_view bytes) {
-  RowDecoder row(bytes);
-  ShadowRow shadow;
-  const uint8_t version = row.Byte();
-  shadow.count = row.Little<uint32_t>();
-  const bool present = row.Byte() == 1;
-  if (!row.ok() || version != 1 || shadow.count == 0) {
-    return Error(ErrorCode::kCorruption, "a shadow row cannot be read");
-  }
-  if (present) shadow.value = std::string(row.Rest());
-  return shadow;
-}
-
-Result<std::optional<ShadowRow>> FindShadow(const RowReader& rows, const RowKey& key) {
-  const auto row = QUADFS_TRY(rows.Read(ShadowKey(key)));
-  if (!row) return std::optional<ShadowRow>();
-  return std::optional<ShadowRow>(QUADFS_TRY(DecodeShadow(*row)));
-}
-
-}  // namespace
-
 Result<std::unique_ptr<HubCore>> HubCore::Open(const Options& options, ChangeQueue& changes) {
   std::unique_ptr<HubCore> core(new HubCore(options, changes));
   if (auto opened = core->Init(); !opened.ok()) return std::move(opened).error();
@@ -198,20 +121,27 @@ void HubCore::Remember(const OpOrigin& origin, const Result<OpResult>& result, u
   }
 }
 
-Result<Change> HubCore::Describe(const LogEntry& entry, const RowReader& before) const {
-  Change change = QUADFS_TRY(DescribeChange(before, entry.rows));
-  change.origin = entry.node;
-  return change;
-}
-
-Result<void> HubCore::Shadow(const std::vector<RowChange>& rows, RowOverlay& engine) const {
-  for (const RowChange& row : rows) {
-    auto shadow = QUADFS_TRY(FindShadow(engine, row.key));
-    if (!shadow) shadow = ShadowRow{0, QUADFS_TRY(store_->Read(row.key))};
-    ++shadow->count;
-    engine.Set(ShadowKey(row.key), EncodeShadow(*shadow));
+Result<uint64_t> HubCore::Commit(LogEntry& entry, std::vector<RowChange> engine_rows) {
+  Change change = QUADFS_TRY(DescribeChange(*store_, entry.rows));
+  StateWriter state(*store_, totals_);
+  if (auto set = state.SetAll(entry.rows); !set.ok()) {
+    totals_.Clear();
+    return std::move(set).error();
   }
-  return {};
+  std::vector<RowChange> batch = state.Take();
+  for (RowChange& row : engine_rows) batch.push_back(std::move(row));
+  const uint64_t sequence = view_log_->Append(entry, batch);
+  if (auto written = store_->Write(batch, false); !written.ok()) {
+    // The log in memory is now ahead of the one on disk: nothing may be built on it.
+    broken_ = std::move(written).error().Within(
+        "the hub's database failed (restart quadfsd when its disk is well)");
+    return *broken_;
+  }
+  view_->SetPosition(SequenceNumber(sequence));
+  change.view = SequenceNumber(sequence);
+  change.origin = entry.node;
+  changes_.PostChange(std::move(change));
+  return sequence;
 }
 
 Result<void> HubCore::Finish(uint64_t sequence) {
@@ -226,17 +156,16 @@ Result<OpResult> HubCore::Execute(const Operation& operation, const OpOrigin& or
   OpResult result;
   {
     MutexLock lock(mutex_);
+    if (broken_) return *broken_;
     if (auto answer = QUADFS_TRY(FindAnswer(origin))) return *std::move(answer);
     if (auto open = gate(*store_); !open.ok()) return std::move(open).error();
     auto effects = quadfs::metadata::Execute(*store_, operation, origin.campus);
-    std::vector<RowChange> batch;
     if (!effects.ok()) {
-      Remember(origin, effects.error(), 0, batch);
-      if (!batch.empty()) {
-        if (auto written = store_->Write(batch, false); !written.ok())
-          return std::move(written).error();
-      }
-      return std::move(effects).error();
+      std::vector<RowChange> answer;
+      Remember(origin, effects.error(), 0, answer);
+      if (answer.empty()) return std::move(effects).error();
+      auto written = store_->Write(answer, false);
+      return written.ok() ? std::move(effects).error() : std::move(written).error();
     }
     result = std::move(effects->result);
 
@@ -258,17 +187,11 @@ Result<OpResult> HubCore::Execute(const Operation& operation, const OpOrigin& or
       // A directory made under a lease is leased to its maker.
       entry.rows.push_back({LeaseKey(operation.inode), EncodeLease({origin.campus, Epoch(1), 0})});
     }
-    const Change change = QUADFS_TRY(Describe(entry, *store_));
-    StateWriter state(*store_, totals_);
-    if (auto set = state.SetAll(entry.rows); !set.ok()) {
-      totals_.Clear();
-      return std::move(set).error();
-    }
-    batch = state.Take();
     RowOverlay engine(*store_);
     if (!options_.primary && !entry.rows.empty()) {
-      if (auto shadowed = Shadow(entry.rows, engine); !shadowed.ok())
+      if (auto shadowed = Shadow(entry.rows, engine); !shadowed.ok()) {
         return std::move(shadowed).error();
+      }
       entry.campus_op = campus_op_ + 1;
       LogEntry pending = entry;
       pending.seen = std::move(effects->seen);
@@ -278,235 +201,18 @@ Result<OpResult> HubCore::Execute(const Operation& operation, const OpOrigin& or
     } else if (!options_.primary) {
       entry.verdict = static_cast<uint8_t>(Verdict::kOk);  // Nothing to tell main.
     }
-    for (RowChange& row : engine.Take()) batch.push_back(std::move(row));
-    sequence = view_log_->Append(entry, batch);
-    result.view = SequenceNumber(sequence);
-    Remember(origin, result, entry.campus_op, batch);
-    if (auto written = store_->Write(batch, false); !written.ok()) {
-      return std::move(written).error().Within(
-          "the hub's database failed; restart it when the disk is well");
-    }
+    std::vector<RowChange> rows = engine.Take();
+    result.view = SequenceNumber(view_log_->last() + 1);
+    Remember(origin, result, entry.campus_op, rows);
+    sequence = QUADFS_TRY(Commit(entry, std::move(rows)));
     if (entry.campus_op != 0) {
       campus_op_ = entry.campus_op;
       ++pending_;
     }
     if (options_.primary) global_ = sequence;
-    view_->SetPosition(SequenceNumber(sequence));
-    Change posted = change;
-    posted.view = SequenceNumber(sequence);
-    changes_.PostChange(std::move(posted));
   }
   if (auto finished = Finish(sequence); !finished.ok()) return std::move(finished).error();
   return result;
-}
-
-Result<uint64_t> HubCore::Merge(CampusId campus, const std::vector<LogEntry>& entries) {
-  uint64_t sequence = 0;
-  uint64_t merged = 0;
-  {
-    MutexLock lock(mutex_);
-    merged = QUADFS_TRY(ReadNumber(*store_, MergedKey(campus), 0));
-    for (const LogEntry& pending : entries) {
-      if (pending.campus_op <= merged) continue;
-      auto decided = quadfs::metadata::Merge(*store_, pending);
-      if (!decided.ok()) return std::move(decided).error();
-      LogEntry entry = pending;
-      entry.campus = campus;
-      entry.seen.clear();
-      entry.operation.reset();
-      entry.verdict = decided->verdict;
-      entry.rows = std::move(decided->rows);
-      Change change = QUADFS_TRY(Describe(entry, *store_));
-      StateWriter state(*store_, totals_);
-      if (auto set = state.SetAll(entry.rows); !set.ok()) {
-        totals_.Clear();
-        return std::move(set).error();
-      }
-      auto batch = state.Take();
-      batch.push_back({MergedKey(campus), NumberValue(pending.campus_op)});
-      sequence = view_log_->Append(entry, batch);
-      if (auto written = store_->Write(batch, false); !written.ok())
-        return std::move(written).error();
-      merged = pending.campus_op;
-      global_ = sequence;
-      view_->SetPosition(SequenceNumber(sequence));
-      change.view = SequenceNumber(sequence);
-      changes_.PostChange(std::move(change));
-    }
-  }
-  if (sequence != 0) {
-    if (auto finished = Finish(sequence); !finished.ok()) return std::move(finished).error();
-  }
-  return merged;
-}
-
-Result<uint64_t> HubCore::Merged(CampusId campus) const {
-  return ReadNumber(*store_, MergedKey(campus), 0);
-}
-
-void HubCore::SkipCampusOps(uint64_t merged) {
-  if (campus_op_ >= merged) return;
-  MutexLock lock(mutex_);
-  if (campus_op_ < merged) campus_op_ = merged;
-}
-
-Result<void> HubCore::SetLeases(
-    const std::vector<std::pair<InodeId, std::optional<CampusId>>>& leases) {
-  uint64_t sequence = 0;
-  {
-    MutexLock lock(mutex_);
-    LogEntry entry;
-    entry.verdict = static_cast<uint8_t>(Verdict::kOk);
-    for (const auto& [directory, campus] : leases) {
-      std::optional<std::string> value;
-      if (campus) value = EncodeLease({*campus, Epoch(1), 0});
-      entry.rows.push_back({LeaseKey(directory), std::move(value)});
-    }
-    StateWriter state(*store_, totals_);
-    if (auto set = state.SetAll(entry.rows); !set.ok()) return set;
-    auto batch = state.Take();
-    sequence = view_log_->Append(entry, batch);
-    if (auto written = store_->Write(batch, false); !written.ok()) return written;
-    global_ = sequence;
-    view_->SetPosition(SequenceNumber(sequence));
-  }
-  return Finish(sequence);
-}
-
-Result<std::optional<CampusId>> HubCore::LeaseOf(InodeId directory) const {
-  const auto row = QUADFS_TRY(store_->Read(LeaseKey(directory)));
-  std::optional<CampusId> campus;
-  if (row) {
-    const Lease lease = QUADFS_TRY(DecodeLease(*row));
-    if (lease.campus) campus = lease.campus;
-  }
-  return campus;
-}
-
-uint64_t HubCore::lease_count() const {
-  uint64_t count = 0;
-  (void)store_->ScanPrefix(FamilyPrefix(Family::kLease), {},
-                           [&](std::string_view, std::string_view) { return ++count < 100000; });
-  return count;
-}
-
-Result<std::vector<RowChange>> HubCore::ApplyOne(const LogEntry& entry, RowOverlay& engine,
-                                                 uint64_t& answered) const {
-  std::vector<RowChange> visible;
-  for (const RowChange& row : entry.rows) {
-    auto shadow = QUADFS_TRY(FindShadow(engine, row.key));
-    if (shadow) {
-      shadow->value = row.value;
-      engine.Set(ShadowKey(row.key), EncodeShadow(*shadow));
-    } else {
-      visible.push_back(row);
-    }
-  }
-  answered = 0;
-  if (entry.campus != options_.campus || entry.campus_op == 0) return visible;
-  const RowKey key = SequenceKey(Family::kPending, entry.campus_op);
-  const auto bytes = QUADFS_TRY(engine.Read(key));
-  if (!bytes) return visible;
-  const LogEntry pending = QUADFS_TRY(DecodeLogEntry(*bytes));
-  for (const RowChange& row : pending.rows) {
-    auto shadow = QUADFS_TRY(FindShadow(engine, row.key));
-    if (!shadow) return Error(ErrorCode::kCorruption, "a shadow row is missing");
-    if (--shadow->count > 0) {
-      engine.Set(ShadowKey(row.key), EncodeShadow(*shadow));
-      continue;
-    }
-    engine.Set(ShadowKey(row.key), std::nullopt);
-    // Usually main decided what we show already: then there is nothing to reveal.
-    if (QUADFS_TRY(store_->Read(row.key)) != shadow->value)
-      visible.push_back({row.key, shadow->value});
-  }
-  engine.Set(key, std::nullopt);
-  answered = entry.campus_op;
-  return visible;
-}
-
-Result<void> HubCore::ApplyGlobal(const std::vector<std::string>& entries) {
-  {
-    MutexLock lock(mutex_);
-    for (const std::string& bytes : entries) {
-      const LogEntry entry = QUADFS_TRY(DecodeLogEntry(bytes));
-      if (entry.sequence.value != global_ + 1) {
-        return Error(ErrorCode::kStale, "the log from main has a gap");
-      }
-      RowOverlay engine(*store_);
-      uint64_t answered = 0;
-      LogEntry shown = entry;
-      shown.rows = QUADFS_TRY(ApplyOne(entry, engine, answered));
-      Change change = QUADFS_TRY(Describe(shown, *store_));
-      StateWriter state(*store_, totals_);
-      if (auto set = state.SetAll(shown.rows); !set.ok()) {
-        totals_.Clear();
-        return set;
-      }
-      auto batch = state.Take();
-      const Checksum chain = ChainChecksum(global_chain_, std::as_bytes(std::span(bytes)));
-      RowEncoder position;
-      position.Little(entry.sequence.value);
-      position.Raw(ChainBytes(chain));
-      engine.Set(MetaKey("global"), position.Take());
-      engine.Set(SequenceKey(Family::kLog, entry.sequence.value), ChainBytes(chain) + bytes);
-      for (RowChange& row : engine.Take()) batch.push_back(std::move(row));
-      const uint64_t sequence = view_log_->Append(shown, batch);
-      if (auto written = store_->Write(batch, false); !written.ok()) return written;
-      // A replica may lose its newest entries in a power cut: main has them. So they are shown to
-      // nodes at once, and before anyone who waits for the position goes on.
-      view_log_->Release(sequence);
-      view_->SetPosition(SequenceNumber(sequence));
-      global_chain_ = chain;
-      global_ = entry.sequence.value;
-      if (answered != 0 && pending_ > 0) --pending_;
-      change.view = SequenceNumber(sequence);
-      changes_.PostChange(std::move(change));
-    }
-  }
-  return {};
-}
-
-void HubCore::SetGlobalChain(const Checksum& chain) {
-  MutexLock lock(mutex_);
-  global_chain_ = chain;
-}
-
-Result<void> HubCore::AdoptSnapshot(transport::Client& main) {
-  if (global_ != 0) {
-    return Error(ErrorCode::kStale,
-                 "main's log is not the one this hub's database (" + options_.directory +
-                     ") came from: stop quadfsd here, move that directory away, start it again");
-  }
-  const SnapshotPosition at = QUADFS_TRY(
-      ReceiveSnapshot(main, options_.cluster, *store_, Deadline::After(std::chrono::hours(2))));
-  MutexLock lock(mutex_);
-  RowEncoder position;
-  position.Little(at.position);
-  position.Raw(ChainBytes(at.chain));
-  if (auto written = store_->Write({{MetaKey("global"), position.Take()}}, true); !written.ok()) {
-    return written;
-  }
-  totals_.Clear();
-  global_chain_ = at.chain;
-  global_ = at.position;
-  changes_.Post([](ChangeListener& listener) { listener.OnReset(); });
-  return {};
-}
-
-Result<std::vector<std::pair<uint64_t, std::string>>> HubCore::Pending(uint64_t after, size_t limit,
-                                                                       size_t max_bytes) const {
-  std::vector<std::pair<uint64_t, std::string>> found;
-  size_t bytes = 0;
-  const auto scanned =
-      store_->ScanPrefix(FamilyPrefix(Family::kPending), SequenceKey(Family::kPending, after + 1),
-                         [&](std::string_view key, std::string_view value) {
-                           found.emplace_back(*ParseNumberKey(key), std::string(value));
-                           bytes += value.size();
-                           return found.size() < limit && bytes < max_bytes;
-                         });
-  if (!scanned.ok()) return scanned.error();
-  return found;
 }
 
 Result<uint64_t> HubCore::ReserveInodes(uint64_t count) {

@@ -83,6 +83,8 @@ class HubCore {
   /// Campus that holds the lease of a directory, if any.
   Result<std::optional<CampusId>> LeaseOf(InodeId directory) const;
   uint64_t lease_count() const;
+  /// Operations done under a valid lease on which main decided otherwise: a bug, if there is one.
+  uint64_t lease_violations() const { return lease_violations_; }
 
   /// At a branch: applies entries of the global log that follow global().
   Result<void> ApplyGlobal(const std::vector<std::string>& entries);
@@ -116,7 +118,14 @@ class HubCore {
   HubCore(const Options& options, ChangeQueue& changes) : options_(options), changes_(changes) {}
 
   Result<void> Init();
-  Result<Change> Describe(const LogEntry& entry, const RowReader& before) const;
+  /// Appends the entry and writes it with its state rows and the engine's own in one batch,
+  /// unsynced; returns its number in the view log. After a failed write the hub takes no more
+  /// changes.
+  Result<uint64_t> Commit(LogEntry& entry, std::vector<RowChange> engine_rows)
+      QUADFS_REQUIRES(mutex_);
+  Result<uint64_t> MergeOne(CampusId campus, const LogEntry& pending) QUADFS_REQUIRES(mutex_);
+  /// True if the campus holds every lease that the operation needs.
+  Result<bool> WasLeased(CampusId campus, const LogEntry& pending) const;
   Result<void> Shadow(const std::vector<RowChange>& rows, RowOverlay& engine) const;
   Result<std::vector<RowChange>> ApplyOne(const LogEntry& entry, RowOverlay& engine,
                                           uint64_t& answered) const;
@@ -137,6 +146,8 @@ class HubCore {
   std::atomic<uint64_t> global_{0};
   std::atomic<uint64_t> campus_op_{0};
   std::atomic<uint64_t> pending_{0};
+  std::atomic<uint64_t> lease_violations_{0};
+  std::optional<Error> broken_ QUADFS_GUARDED_BY(mutex_);
   Checksum global_chain_ QUADFS_GUARDED_BY(mutex_);
   std::map<std::pair<CampusId, NodeId>, uint64_t> pruned_ QUADFS_GUARDED_BY(mutex_);
 };

@@ -31,10 +31,7 @@ void HubService::AddRoutes(transport::Server& server) {
   };
   route("POST", "/v1/ops", nodes, &HubService::OnOps);
   route("GET", "/v1/log", primary() ? both : nodes, &HubService::OnLog);
-  server.Route("GET", "/v1/snapshot", primary() ? both : nodes,
-               [this](transport::Request&, transport::Response& response) {
-                 ServeSnapshot(*core_, options_.cluster, response);
-               });
+  route("GET", "/v1/snapshot", primary() ? both : nodes, &HubService::OnSnapshot);
   route("POST", "/v1/barrier", both, &HubService::OnBarrier);
   route("POST", "/v1/inodes", nodes, &HubService::OnInodes);
   route("POST", "/v1/lock", both, &HubService::OnLock);
@@ -93,6 +90,10 @@ void HubService::OnOps(transport::Request& request, transport::Response& respons
 void HubService::OnLog(transport::Request& request, transport::Response& response) {
   streams_->Serve(request, response, request.peer().campus,
                   request.peer().role == transport::Role::kHub ? NodeId() : request.peer().node);
+}
+
+void HubService::OnSnapshot(transport::Request&, transport::Response& response) {
+  ServeSnapshot(*core_, options_.cluster, response);
 }
 
 void HubService::OnMerge(transport::Request& request, transport::Response& response) {
@@ -181,6 +182,11 @@ void HubService::OnInodes(transport::Request&, transport::Response& response) {
 }
 
 Result<wire::LockAnswer> HubService::LockHere(const wire::Lock& lock) {
+  wire::LockAnswer answer;
+  if (lock.verb() == kLockVerbReleaseNode) {
+    locks_.ReleaseNode(CampusId(lock.campus()), NodeId(lock.node()));
+    return answer;
+  }
   const LockOwner owner{CampusId(lock.campus()), NodeId(lock.node()), lock.owner()};
   LockRequest request;
   request.inode = InodeId(lock.inode());
@@ -194,10 +200,9 @@ Result<wire::LockAnswer> HubService::LockHere(const wire::Lock& lock) {
   request.last_byte = lock.last_byte();
   request.pid = lock.pid();
   request.wait = std::chrono::milliseconds(std::min(lock.wait_ms(), kMaxLockWaitMs));
-  wire::LockAnswer answer;
-  if (lock.verb() == 1) {
+  if (lock.verb() == kLockVerbLock) {
     if (auto locked = locks_.Lock(owner, request); !locked.ok()) return std::move(locked).error();
-  } else if (lock.verb() == 2) {
+  } else if (lock.verb() == kLockVerbTest) {
     if (const auto holder = locks_.Test(owner, request)) {
       answer.set_held(true);
       answer.set_type(static_cast<uint32_t>(holder->type));
@@ -205,7 +210,7 @@ Result<wire::LockAnswer> HubService::LockHere(const wire::Lock& lock) {
       answer.set_last_byte(holder->last_byte);
       answer.set_pid(holder->pid);
     }
-  } else if (lock.verb() == 3) {
+  } else if (lock.verb() == kLockVerbReleaseOwner) {
     locks_.Release(request.inode, owner);
   } else {
     return Error(ErrorCode::kInvalidArgument, "no such lock verb");

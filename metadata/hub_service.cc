@@ -10,7 +10,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr uint64_t kInodeReserve = 65536;
 constexpr int kMaxTurns = 64;  ///< Of getting leases and losing them again before giving up.
 
 Error Busy() { return {ErrorCode::kBusy, "the directory's lease is changing hands"}; }
@@ -78,7 +77,7 @@ std::string HubService::Heartbeat() const {
 }
 
 void HubService::Tend(std::stop_token stop) {
-  std::map<std::pair<CampusId, NodeId>, Clock::TimePoint> lost;
+  std::map<NodeId, Clock::TimePoint> lost;
   auto next_trim = std::chrono::steady_clock::now() + seconds(60);
   while (!stop.stop_requested()) {
     {
@@ -92,21 +91,39 @@ void HubService::Tend(std::stop_token stop) {
       (void)core_->Trim(options_.log_keep_bytes);
       next_trim = now + seconds(60);
     }
+    DropLocksOfTheLost(now, lost);
     if (!primary()) continue;
-    // Locks of a node that main's hub serves go when its stream has been down for the session's
-    // time; those of a campus when its hub has been silent so long.
+    // Of a campus whose hub is silent, main cannot know more.
     for (const auto& [campus, node] : locks_.Holders()) {
-      const bool here = campus == options_.campus;
-      const bool alive = here ? streams_->IsConnected(campus, node)
-                              : leases_->Silent(campus) < options_.session_ttl;
-      if (alive) {
-        lost.erase({campus, node});
-      } else if (const auto since = lost.emplace(std::pair(campus, node), now).first->second;
-                 now - since > (here ? options_.session_ttl : milliseconds(0))) {
-        locks_.ReleaseNode(campus, node);
-        lost.erase({campus, node});
+      if (campus != options_.campus && leases_->Silent(campus) > options_.session_ttl) {
+        locks_.ReleaseCampus(campus);
       }
     }
+  }
+}
+
+void HubService::DropLocksOfTheLost(Clock::TimePoint now,
+                                    std::map<NodeId, Clock::TimePoint>& lost) {
+  const auto members = view().Members();
+  if (!members.ok()) return;
+  for (const Member& member : *members) {
+    if (!member.node || member.campus != options_.campus) continue;
+    if (streams_->IsConnected(member.campus, member.node)) {
+      lost.erase(member.node);
+      continue;
+    }
+    const auto [since, first] = lost.emplace(member.node, now);
+    // Told once a loss; the far future marks it.
+    if (first || now < since->second || now - since->second < options_.session_ttl) continue;
+    wire::Lock lock;
+    lock.set_campus(options_.campus.value);
+    lock.set_node(member.node.value);
+    lock.set_verb(kLockVerbReleaseNode);
+    const bool told = primary() ? LockHere(lock).ok()
+                                : CallService<wire::LockAnswer>(*upstream_, "/v1/lock", lock,
+                                                                Deadline::After(seconds(2)))
+                                      .ok();
+    if (told) since->second = Clock::TimePoint::max();
   }
 }
 
@@ -255,6 +272,7 @@ Hub::Status HubService::status() const {
   status.global = SequenceNumber(core_->global());
   status.pending = core_->pending_count();
   status.leases = core_->lease_count();
+  status.lease_violations = core_->lease_violations();
   const auto members = view().Members();
   for (PeerStatus& peer : streams_->Peers()) {
     if (auto member = view().FindMember(peer.member.campus, peer.member.node); member.ok())

@@ -46,6 +46,7 @@ class HubService final : public Hub {
 
   void OnOps(transport::Request& request, transport::Response& response);
   void OnLog(transport::Request& request, transport::Response& response);
+  void OnSnapshot(transport::Request& request, transport::Response& response);
   void OnMerge(transport::Request& request, transport::Response& response);
   void OnLease(transport::Request& request, transport::Response& response);
   void OnSession(transport::Request& request, transport::Response& response);
@@ -58,6 +59,8 @@ class HubService final : public Hub {
   Result<wire::LockAnswer> LockHere(const wire::Lock& lock);
   std::string Heartbeat() const;
   void Tend(std::stop_token stop);
+  /// Frees the locks of this campus's nodes whose stream has been down for the session's time.
+  void DropLocksOfTheLost(Clock::TimePoint now, std::map<NodeId, Clock::TimePoint>& lost);
   bool FromOwnCampus(transport::Request& request, transport::Response& response) const;
 
   const Options options_;

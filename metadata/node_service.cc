@@ -224,7 +224,7 @@ Result<wire::LockAnswer> NodeService::CallLock(const wire::Lock& lock, Deadline 
 }
 
 Result<void> NodeService::Lock(const LockRequest& request, Deadline deadline) {
-  wire::Lock lock = ToWire(request, 1);
+  wire::Lock lock = ToWire(request, kLockVerbLock);
   const auto wait = std::min<milliseconds>(request.wait, kLockRound);
   lock.set_wait_ms(static_cast<uint32_t>(wait.count()));
   auto locked = CallLock(lock, deadline);
@@ -233,7 +233,7 @@ Result<void> NodeService::Lock(const LockRequest& request, Deadline deadline) {
 
 Result<std::optional<LockHolder>> NodeService::TestLock(const LockRequest& request,
                                                         Deadline deadline) {
-  const wire::LockAnswer answer = QUADFS_TRY(CallLock(ToWire(request, 2), deadline));
+  const wire::LockAnswer answer = QUADFS_TRY(CallLock(ToWire(request, kLockVerbTest), deadline));
   std::optional<LockHolder> holder;
   if (answer.held()) {
     holder = LockHolder{static_cast<LockType>(answer.type()), answer.first_byte(),
@@ -247,7 +247,7 @@ Result<void> NodeService::ReleaseLocks(InodeId inode, uint64_t owner, Deadline d
   request.inode = inode;
   request.owner = owner;
   request.type = LockType::kUnlock;
-  auto released = CallLock(ToWire(request, 3), deadline);
+  auto released = CallLock(ToWire(request, kLockVerbReleaseOwner), deadline);
   return released.ok() ? Result<void>() : Result<void>(std::move(released).error());
 }
 

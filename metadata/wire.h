@@ -24,6 +24,12 @@ enum class FrameType : uint8_t {
   kSnapshotEnd = 18,
 };
 
+/// Verbs of wire::Lock. Frozen.
+inline constexpr uint32_t kLockVerbLock = 1;
+inline constexpr uint32_t kLockVerbTest = 2;
+inline constexpr uint32_t kLockVerbReleaseOwner = 3;
+inline constexpr uint32_t kLockVerbReleaseNode = 4;  ///< A hub's: a node of its campus is lost.
+
 inline constexpr size_t kMaxBatchOperations = 1024;
 inline constexpr size_t kMaxBatchBytes = size_t{1} << 20;
 

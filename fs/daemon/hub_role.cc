@@ -139,8 +139,8 @@ void HubRole::ResetConnections() {
 
 void HubRole::Stop() {
   if (stopped_.exchange(true)) return;
+  if (data_) data_->Stop();  // First: what waits in its requests ends, so that the server can.
   if (server_) server_->Stop();
-  if (data_) data_->Stop();
   if (hub_) hub_->Stop();
   listener_->Attach(nullptr);
   if (cache_) cache_->Flush();

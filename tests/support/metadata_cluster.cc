@@ -126,6 +126,9 @@ void MetadataCluster::AddNode(const std::string& name, uint64_t campus) {
   NodeSlot& slot = nodes_[name];
   slot.campus = campus;
   slot.id = nodes_.size();
+  const metadata::Member member{CampusId(campus), NodeId(slot.id), name, {}};
+  auto enrolled = hub(1).Enroll(member, Deadline::After(kDeadline));
+  ASSERT_TRUE(enrolled.ok()) << enrolled.error().ToString();
   StartNode(name);
 }
 

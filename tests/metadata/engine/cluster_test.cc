@@ -229,11 +229,18 @@ TEST_F(ClusterTest, LocksExcludeAcrossCampusesAndGoWithTheirNode) {
   const auto holder = cluster_.node("b1").TestLock(request, deadline());
   ASSERT_THAT(holder, IsOk());
   EXPECT_TRUE(holder->has_value());
-  cluster_.KillNode("m1");
-  request.wait = std::chrono::milliseconds(2000);
-  Result<void> got = Error(ErrorCode::kWouldBlock, "");
-  for (int i = 0; i < 20 && !got.ok(); ++i) got = cluster_.node("a1").Lock(request, deadline());
-  EXPECT_THAT(got, IsOk());
+  // The node goes, its hub stays: at main, then at a branch.
+  const auto goes_with = [&](const char* gone, const char* heir) {
+    cluster_.KillNode(gone);
+    LockRequest patient = request;
+    patient.wait = std::chrono::milliseconds(2000);
+    Result<void> got = Error(ErrorCode::kWouldBlock, "");
+    for (int i = 0; i < 20 && !got.ok(); ++i) got = cluster_.node(heir).Lock(patient, deadline());
+    EXPECT_THAT(got, IsOk()) << gone;
+  };
+  goes_with("m1", "a1");
+  EXPECT_THAT(cluster_.node("b1").Lock(request, deadline()), IsError(ErrorCode::kWouldBlock));
+  goes_with("a1", "b1");
 }
 
 TEST_F(ClusterTest, MessagesGoBothWays) {
