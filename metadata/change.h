@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "metadata/operation.h"
 #include "metadata/types.h"
+#include "transport/base/error.h"
 
 namespace quadfs::metadata {
 
@@ -40,6 +42,12 @@ class ChangeListener {
   virtual void OnReset() = 0;
   /// A message from the hub (at a node), from main (at a hub) or from a client (at a hub).
   virtual void OnMessage(const Message& message) = 0;
+  /// At a node: the hub refused what this node had done by itself and programs have seen. The rows
+  /// are the hub's again.
+  virtual void OnRefused(const Operation& operation, const Error& why) {
+    (void)operation;
+    (void)why;
+  }
   /// At a node or branch hub: its upstream stream came up or went down. At a hub: nothing.
   virtual void OnLink(bool connected) = 0;
 };

@@ -145,19 +145,35 @@ Result<uint64_t> HubCore::Commit(LogEntry& entry, std::vector<RowChange> engine_
 }
 
 Result<void> HubCore::Finish(uint64_t sequence) {
+  if (sequence == 0) return {};
   if (auto synced = sync_->Wait(sync_->Written()); !synced.ok()) return synced;
   view_log_->Release(sequence);
   return {};
 }
 
-Result<OpResult> HubCore::Execute(const Operation& operation, const OpOrigin& origin,
-                                  const Gate& gate, const std::vector<InodeId>& lease_directories) {
-  uint64_t sequence = 0;
-  OpResult result;
+Result<HubCore::Accepted> HubCore::Execute(const Operation& operation, const OpOrigin& origin,
+                                           const Gate& gate,
+                                           const std::vector<InodeId>& lease_directories) {
+  Accepted accepted = QUADFS_TRY(Accept(operation, origin, gate, lease_directories));
+  if (auto finished = Finish(accepted.sequence); !finished.ok()) return std::move(finished).error();
+  return accepted;
+}
+
+Result<HubCore::Accepted> HubCore::Accept(const Operation& operation, const OpOrigin& origin,
+                                          const Gate& gate,
+                                          const std::vector<InodeId>& lease_directories) {
+  Accepted accepted;
+  OpResult& result = accepted.result;
   {
     MutexLock lock(mutex_);
     if (broken_) return *broken_;
-    if (auto answer = QUADFS_TRY(FindAnswer(origin))) return *std::move(answer);
+    if (auto answer = QUADFS_TRY(FindAnswer(origin))) {
+      if (!answer->ok()) return std::move(*answer).error();
+      result = *std::move(*answer);
+      accepted.sequence = result.view.value;  // Its first attempt may not be on the disk yet.
+      accepted.pending = QUADFS_TRY(IsPending(origin));
+      return accepted;
+    }
     if (auto open = gate(*store_); !open.ok()) return std::move(open).error();
     auto effects = quadfs::metadata::Execute(*store_, operation, origin.campus);
     if (!effects.ok()) {
@@ -204,15 +220,32 @@ Result<OpResult> HubCore::Execute(const Operation& operation, const OpOrigin& or
     std::vector<RowChange> rows = engine.Take();
     result.view = SequenceNumber(view_log_->last() + 1);
     Remember(origin, result, entry.campus_op, rows);
-    sequence = QUADFS_TRY(Commit(entry, std::move(rows)));
+    accepted.sequence = QUADFS_TRY(Commit(entry, std::move(rows)));
     if (entry.campus_op != 0) {
       campus_op_ = entry.campus_op;
       ++pending_;
+      accepted.pending = true;
     }
-    if (options_.primary) global_ = sequence;
+    if (options_.primary) global_ = accepted.sequence;
   }
-  if (auto finished = Finish(sequence); !finished.ok()) return std::move(finished).error();
-  return result;
+  return accepted;
+}
+
+Result<std::set<NodeId>> HubCore::DelegationHolders() const {
+  std::set<NodeId> nodes;
+  const RowKey prefix = HolderKey(NodeId()).substr(0, 2);
+  const auto scanned = store_->ScanPrefix(prefix, {}, [&](std::string_view key, std::string_view) {
+    RowDecoder row(key.substr(prefix.size()));
+    nodes.insert(NodeId(row.Big64()));
+    return true;
+  });
+  if (!scanned.ok()) return scanned.error();
+  return nodes;
+}
+
+Result<void> HubCore::SetDelegationHolder(NodeId node, bool holds) {
+  return store_->Write({{HolderKey(node), holds ? std::optional<std::string>("") : std::nullopt}},
+                       true);
 }
 
 Result<uint64_t> HubCore::ReserveInodes(uint64_t count) {

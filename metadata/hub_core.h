@@ -65,10 +65,22 @@ class HubCore {
   /// Returns an error to refuse it.
   using Gate = std::function<Result<void>(const RowReader& state)>;
 
+  /// What became of an operation. Nobody is told of it before Finish(sequence).
+  struct Accepted {
+    OpResult result;
+    uint64_t sequence = 0;  ///< Of its entry in the view log; 0: it is on disk already.
+    bool pending = false;   ///< Main has not answered it.
+  };
+  /// As Execute, but not on the disk yet.
+  Result<Accepted> Accept(const Operation& operation, const OpOrigin& origin, const Gate& gate,
+                          const std::vector<InodeId>& lease_directories);
+  /// Makes the entries up to `sequence` durable and shows them. Errors: kIo.
+  Result<void> Finish(uint64_t sequence);
+
   /// Executes and makes it durable. At main: commits (`lease_to`: the requester also gets these
   /// directories, if set). At a branch: accepts provisionally.
   /// Errors: the gate's, the operation's own.
-  Result<OpResult> Execute(const Operation& operation, const OpOrigin& origin, const Gate& gate,
+  Result<Accepted> Execute(const Operation& operation, const OpOrigin& origin, const Gate& gate,
                            const std::vector<InodeId>& lease_directories);
 
   /// At main: merges operations of a branch, in order; those merged before are skipped.
@@ -98,6 +110,10 @@ class HubCore {
                                                                 size_t max_bytes) const;
   uint64_t last_pending() const;
   uint64_t pending_count() const;
+
+  /// Nodes that may hold delegations, and a change of it; durable.
+  Result<std::set<NodeId>> DelegationHolders() const;
+  Result<void> SetDelegationHolder(NodeId node, bool holds);
 
   /// Reserves `count` inode numbers of this campus; durable.
   Result<uint64_t> ReserveInodes(uint64_t count);
@@ -131,7 +147,6 @@ class HubCore {
                                           uint64_t& answered) const;
   void Remember(const OpOrigin& origin, const Result<OpResult>& result, uint64_t campus_op,
                 std::vector<RowChange>& batch) QUADFS_REQUIRES(mutex_);
-  Result<void> Finish(uint64_t sequence);
 
   const Options options_;
   ChangeQueue& changes_;

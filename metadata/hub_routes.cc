@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "metadata/codec.h"
+#include "metadata/execute.h"
 #include "metadata/hub_service.h"
 #include "metadata/snapshot_stream.h"
 
@@ -10,6 +12,20 @@ namespace {
 constexpr uint64_t kInodeBlock = 4096;
 constexpr uint64_t kInodeReserve = 65536;
 constexpr uint32_t kMaxLockWaitMs = 5000;
+
+/// Nothing was decided about the operation.
+bool IsOutage(const Error& error) {
+  switch (error.code()) {
+    case ErrorCode::kUnavailable:
+    case ErrorCode::kTimedOut:
+    case ErrorCode::kBusy:
+    case ErrorCode::kCancelled:
+    case ErrorCode::kIo:
+    case ErrorCode::kNoSpace:
+    case ErrorCode::kCorruption: return true;
+    default: return false;
+  }
+}
 
 }  // namespace
 
@@ -24,12 +40,15 @@ void HubService::AddRoutes(transport::Server& server) {
                  [this, handler](transport::Request& request, transport::Response& response) {
                    if (leases_ && request.peer().role == Role::kHub)
                      leases_->Heard(request.peer().campus);
-                   if (request.peer().role == Role::kNode && !FromOwnCampus(request, response))
-                     return;
+                   if (request.peer().role == Role::kNode) {
+                     if (!FromOwnCampus(request, response)) return;
+                     delegations_->Heard(request.peer().node);
+                   }
                    (this->*handler)(request, response);
                  });
   };
   route("POST", "/v1/ops", nodes, &HubService::OnOps);
+  route("POST", "/v1/batch", nodes, &HubService::OnBatch);
   route("GET", "/v1/log", primary() ? both : nodes, &HubService::OnLog);
   route("GET", "/v1/snapshot", primary() ? both : nodes, &HubService::OnSnapshot);
   route("POST", "/v1/barrier", both, &HubService::OnBarrier);
@@ -74,17 +93,63 @@ void HubService::OnOps(transport::Request& request, transport::Response& respons
   if (operation->kind == OpKind::kPublish) {
     operation->location = {origin.campus, origin.node, operation->generation, false};
   }
-  auto done = from_hub ? RunAtMain(*operation, origin, asked.grant(), request.deadline())
-                       : Run(*operation, origin, request.deadline());
+  Request asking{*operation, origin, from_hub && asked.grant(), false, {}};
+  auto done = Run(asking, request.deadline());
   if (!done.ok()) return (void)response.Fail(done.error());
+  if (auto finished = core_->Finish(done->sequence); !finished.ok())
+    return (void)response.Fail(finished.error());
   wire::OpAnswer answer;
-  answer.set_sequence(from_hub ? core_->global() : done->view.value);
-  answer.set_result(Encode(*done));
-  if (!from_hub) {
-    const auto pending = core_->IsPending(origin);
-    answer.set_pending(!pending.ok() || *pending);
+  answer.set_sequence(from_hub ? core_->global() : done->result.view.value);
+  answer.set_result(Encode(done->result));
+  answer.set_pending(!from_hub && done->pending);
+  for (const Delegation& given : asking.delegated) {
+    wire::Delegation& told = *answer.add_delegated();
+    told.set_directory(given.directory.value);
+    told.set_number(given.number);
+    told.set_trust_ms(static_cast<uint32_t>((options_.session_ttl * 2 / 5).count()));
   }
   ReplyMessage(response, Result<wire::OpAnswer>(std::move(answer)));
+}
+
+void HubService::OnBatch(transport::Request& request, transport::Response& response) {
+  wire::OpBatch batch;
+  if (!ReadMessage(request, response, batch)) return;
+  if (batch.operations_size() > static_cast<int>(kMaxBatchOperations))
+    return (void)response.Fail(Error(ErrorCode::kInvalidArgument, "too many operations at once"));
+  const NodeId node = request.peer().node;
+  wire::OpBatchAnswer answer;
+  uint64_t sequence = 0;
+  for (const wire::OpRequest& one : batch.operations()) {
+    auto operation = DecodeOperation(one.operation());
+    if (!operation.ok()) return (void)response.Fail(operation.error());
+    if (operation->kind == OpKind::kLocate || operation->kind == OpKind::kMember)
+      return (void)response.Fail(Error(ErrorCode::kUnauthenticated, "a node states no facts"));
+    const OpOrigin origin{options_.campus, node, one.node_op(), batch.answered_below()};
+    if (operation->kind == OpKind::kPublish)
+      operation->location = {origin.campus, origin.node, operation->generation, false};
+    auto done = RunShown(*operation, origin, request.deadline());
+    if (!done.ok() && IsOutage(done.error())) break;  // The node sends the rest again.
+    wire::OpOutcome& outcome = *answer.add_outcomes();
+    if (!done.ok()) {
+      outcome.set_code(static_cast<uint32_t>(done.error().code()));
+      outcome.set_message(done.error().message());
+      continue;
+    }
+    sequence = std::max(sequence, done->sequence);
+    outcome.set_view(done->result.view.value);
+    outcome.set_pending(done->pending);
+  }
+  if (auto finished = core_->Finish(sequence); !finished.ok())
+    return (void)response.Fail(finished.error());
+  if (answer.outcomes_size() == batch.operations_size()) {
+    std::vector<Delegation> returned;
+    for (const wire::Delegation& one : batch.returned())
+      returned.push_back({InodeId(one.directory()), one.number()});
+    delegations_->Return(node, returned);
+    if (batch.returned_all()) delegations_->ReturnAll(node);
+    if (batch.flushed() != 0) delegations_->Flushed(node, batch.flushed());
+  }
+  ReplyMessage(response, Result<wire::OpBatchAnswer>(std::move(answer)));
 }
 
 void HubService::OnLog(transport::Request& request, transport::Response& response) {
@@ -114,6 +179,13 @@ void HubService::OnMerge(transport::Request& request, transport::Response& respo
         return (void)response.Fail(
             Error(ErrorCode::kUnauthenticated, "an entry changes a row that is not a campus's"));
       }
+    }
+    // Usually the campus has the lease; an old one may have been taken, and lent on here.
+    if (delegations_->size() > 0) {
+      const auto needs = NeedsOf(core_->store(), *entry->operation);
+      if (!needs.ok()) return (void)response.Fail(needs.error());
+      const auto freed = delegations_->Free(needs->directories, NodeId(), request.deadline());
+      if (!freed.ok()) return (void)response.Fail(freed.error());
     }
     entries.push_back(*std::move(entry));
   }
@@ -151,6 +223,12 @@ void HubService::OnBarrier(transport::Request& request, transport::Response& res
   wire::BarrierRequest asked;
   if (!ReadMessage(request, response, asked)) return;
   wire::BarrierAnswer answer;
+  if (request.peer().role == transport::Role::kNode) {
+    std::vector<InodeId> directories;
+    for (const uint64_t directory : asked.directories()) directories.emplace_back(directory);
+    const auto flushed = delegations_->Flush(directories, request.peer().node, request.deadline());
+    if (!flushed.ok()) return (void)response.Fail(flushed.error());
+  }
   if (asked.through_main() && !primary()) {
     auto from_main =
         CallService<wire::BarrierAnswer>(*upstream_, "/v1/barrier", asked, request.deadline());

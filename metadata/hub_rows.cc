@@ -28,6 +28,14 @@ RowKey MergedKey(CampusId campus) {
   return key.Take();
 }
 
+RowKey HolderKey(NodeId node) {
+  RowEncoder key;
+  key.Byte(static_cast<uint8_t>(Family::kOrigin));
+  key.Byte('d');
+  key.Big64(node.value);
+  return key.Take();
+}
+
 std::string NumberValue(uint64_t number) {
   RowEncoder value;
   value.Little(number);
@@ -52,8 +60,6 @@ std::string EncodeShadow(const ShadowRow& shadow) {
   return row.Take();
 }
 
-namespace {
-
 Result<ShadowRow> DecodeShadow(std::string_view bytes) {
   RowDecoder row(bytes);
   ShadowRow shadow;
@@ -66,8 +72,6 @@ Result<ShadowRow> DecodeShadow(std::string_view bytes) {
   if (present) shadow.value = std::string(row.Rest());
   return shadow;
 }
-
-}  // namespace
 
 Result<std::optional<ShadowRow>> FindShadow(const RowReader& rows, const RowKey& key) {
   const auto row = QUADFS_TRY(rows.Read(ShadowKey(key)));

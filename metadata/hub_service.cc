@@ -10,10 +10,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr int kMaxTurns = 64;  ///< Of getting leases and losing them again before giving up.
-
-Error Busy() { return {ErrorCode::kBusy, "the directory's lease is changing hands"}; }
-
 }  // namespace
 
 Result<std::unique_ptr<Hub>> Hub::Open(Options options, transport::Client* upstream,
@@ -33,6 +29,12 @@ Result<void> HubService::Init() {
   core_ = QUADFS_TRY(HubCore::Open(core, changes_));
   streams_ = std::make_unique<StreamRegistry>(core_->view_log(), options_.heartbeat,
                                               [this] { return Heartbeat(); });
+  DelegationTable::Options delegations;
+  delegations.campus = options_.campus;
+  delegations.session_ttl = options_.session_ttl;
+  delegations_ = std::make_unique<DelegationTable>(
+      delegations, *streams_, QUADFS_TRY(core_->DelegationHolders()),
+      [this](NodeId node, bool holds) { return core_->SetDelegationHolder(node, holds); });
   if (primary()) {
     leases_ = std::make_unique<LeaseTable>(*core_, *streams_, options_.session_ttl);
   } else {
@@ -41,6 +43,9 @@ Result<void> HubService::Init() {
     link.cluster = options_.cluster;
     link.session_trust = options_.session_trust;
     link.heartbeat = options_.heartbeat;
+    link.before_giving_back = [this](const std::vector<InodeId>& directories) {
+      return delegations_->Free(directories, NodeId(), Deadline::After(seconds(3)));
+    };
     link_ = std::make_unique<UpstreamLink>(link, *core_, *upstream_, changes_);
   }
   return {};
@@ -60,6 +65,7 @@ void HubService::Stop() {
   }
   if (tender_.joinable()) tender_.join();
   locks_.Stop();
+  if (delegations_) delegations_->Stop();
   if (streams_) streams_->Stop();
   if (link_) link_->Stop();
   changes_.Stop();
@@ -92,6 +98,7 @@ void HubService::Tend(std::stop_token stop) {
       next_trim = now + seconds(60);
     }
     DropLocksOfTheLost(now, lost);
+    delegations_->Tend();
     if (!primary()) continue;
     // Of a campus whose hub is silent, main cannot know more.
     for (const auto& [campus, node] : locks_.Holders()) {
@@ -128,93 +135,12 @@ void HubService::DropLocksOfTheLost(Clock::TimePoint now,
 }
 
 Result<OpResult> HubService::Submit(const Operation& operation, Deadline deadline) {
-  return Run(operation, {options_.campus, NodeId(), 0, 0}, deadline);
-}
-
-Result<OpResult> HubService::Run(const Operation& operation, const OpOrigin& origin,
-                                 Deadline deadline) {
-  if (primary()) return RunAtMain(operation, origin, false, deadline);
-  return RunAtBranch(operation, origin, deadline);
-}
-
-Result<OpResult> HubService::RunAtMain(const Operation& operation, const OpOrigin& origin,
-                                       bool grant, Deadline deadline) {
-  for (int turn = 0; turn < kMaxTurns && !deadline.Passed(); ++turn) {
-    const LeaseNeeds needs = QUADFS_TRY(NeedsOf(core_->store(), operation));
-    const bool fact = operation.kind == OpKind::kLocate || operation.kind == OpKind::kMember;
-    if (!fact) {
-      if (auto freed = leases_->Free(needs.directories, origin.campus, deadline); !freed.ok()) {
-        return std::move(freed).error();
-      }
-    }
-    std::vector<InodeId> lease;
-    if (grant && !fact) lease = leases_->Grantable(needs.directories, origin.campus);
-    auto done = core_->Execute(
-        operation, origin,
-        [&](const RowReader& state) -> Result<void> {
-          if (fact) return {};
-          const LeaseNeeds now = QUADFS_TRY(NeedsOf(state, operation));
-          if (!QUADFS_TRY(leases_->AllFree(now.directories, origin.campus))) return Busy();
-          return {};
-        },
-        lease);
-    if (done.ok() || done.error().code() != ErrorCode::kBusy) return done;
+  Request request{operation, {options_.campus, NodeId(), 0, 0}, false, false, {}};
+  HubCore::Accepted accepted = QUADFS_TRY(Run(request, deadline));
+  if (auto finished = core_->Finish(accepted.sequence); !finished.ok()) {
+    return std::move(finished).error();
   }
-  return Error(ErrorCode::kTimedOut, "the lease of the directory could not be had in time");
-}
-
-Result<OpResult> HubService::RunAtBranch(const Operation& operation, const OpOrigin& origin,
-                                         Deadline deadline) {
-  for (int turn = 0; turn < kMaxTurns && !deadline.Passed(); ++turn) {
-    if (auto answer = QUADFS_TRY(core_->FindAnswer(origin))) return *std::move(answer);
-    if (!link_->Trusted()) {
-      return Error(ErrorCode::kUnavailable, "campus " + options_.campus_name +
-                                                " has no contact with main: " + link_->problem());
-    }
-    const LeaseNeeds needs = QUADFS_TRY(NeedsOf(core_->store(), operation));
-    link_->WaitNotHeld(needs.directories, deadline);
-    if (needs.at_main || !QUADFS_TRY(link_->Holds(needs.directories)) ||
-        link_->IsHeld(needs.directories)) {
-      auto passed = PassOn(operation, origin, needs.directories, deadline);
-      if (passed.ok() || passed.error().code() != ErrorCode::kBusy) return passed;
-      continue;
-    }
-    auto done = core_->Execute(
-        operation, origin,
-        [&](const RowReader& state) -> Result<void> {
-          const LeaseNeeds now = QUADFS_TRY(NeedsOf(state, operation));
-          if (!QUADFS_TRY(link_->Holds(now.directories)) || link_->IsHeld(now.directories))
-            return Busy();
-          return {};
-        },
-        {});
-    if (done.ok()) link_->Accepted();
-    if (done.ok() || done.error().code() != ErrorCode::kBusy) return done;
-  }
-  return Error(ErrorCode::kTimedOut, "the lease of the directory could not be had in time");
-}
-
-Result<OpResult> HubService::PassOn(const Operation& operation, const OpOrigin& origin,
-                                    const std::vector<InodeId>& directories, Deadline deadline) {
-  // Nothing new is accepted in these directories until the answer is applied, and what was accepted
-  // before is at main first: so main executes on exactly what the campus shows.
-  const UpstreamLink::Hold hold(*link_, directories);
-  if (auto drained = link_->Drain(deadline); !drained.ok()) return std::move(drained).error();
-  wire::OpRequest request;
-  request.set_node_op(origin.node_op);
-  request.set_answered_below(origin.answered_below);
-  request.set_operation(Encode(operation));
-  request.set_campus(origin.campus.value);
-  request.set_node(origin.node.value);
-  request.set_grant(true);
-  const wire::OpAnswer answer =
-      QUADFS_TRY(CallService<wire::OpAnswer>(*upstream_, "/v1/execute", request, deadline));
-  OpResult result = QUADFS_TRY(DecodeOpResult(answer.result()));
-  if (auto applied = link_->WaitApplied(answer.sequence(), deadline); !applied.ok()) {
-    return std::move(applied).error();
-  }
-  result.view = SequenceNumber(core_->view_log().released());
-  return result;
+  return std::move(accepted.result);
 }
 
 Result<Member> HubService::Enroll(const Member& wanted, Deadline deadline) {

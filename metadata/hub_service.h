@@ -4,6 +4,7 @@
 #include <memory>
 #include <thread>
 
+#include "metadata/delegation_table.h"
 #include "metadata/hub.h"
 #include "metadata/hub_core.h"
 #include "metadata/lease_table.h"
@@ -35,16 +36,36 @@ class HubService final : public Hub {
 
  private:
   bool primary() const { return upstream_ == nullptr; }
-  /// An operation of a node of this campus, or of the hub itself.
-  Result<OpResult> Run(const Operation& operation, const OpOrigin& origin, Deadline deadline);
-  Result<OpResult> RunAtMain(const Operation& operation, const OpOrigin& origin, bool grant,
-                             Deadline deadline);
-  Result<OpResult> RunAtBranch(const Operation& operation, const OpOrigin& origin,
-                               Deadline deadline);
-  Result<OpResult> PassOn(const Operation& operation, const OpOrigin& origin,
-                          const std::vector<InodeId>& directories, Deadline deadline);
+  /// How a request wants to be executed, and what else its answer brings.
+  struct Request {
+    const Operation& operation;
+    OpOrigin origin;
+    bool grant = false;  ///< At main: a branch also wants the leases.
+    bool shown = false;  ///< A node did it by itself already.
+    std::vector<Delegation> delegated;
+  };
+  /// Not on the disk before HubCore::Finish.
+  Result<HubCore::Accepted> Run(Request& request, Deadline deadline);
+  Result<HubCore::Accepted> RunAtMain(Request& request, Deadline deadline);
+  Result<HubCore::Accepted> RunAtBranch(Request& request, Deadline deadline);
+  Result<HubCore::Accepted> PassOn(const Request& request, const std::vector<InodeId>& directories,
+                                   Deadline deadline);
+  /// Refuses what another node has by delegation; gives the directories to the one who asks.
+  Result<void> CheckDelegations(Request& request, const std::vector<InodeId>& directories);
+  /// Executes what the gate lets through, with the delegations it gave.
+  Result<HubCore::Accepted> Accept(Request& request, const HubCore::Gate& gate,
+                                   const std::vector<InodeId>& lease);
+  /// Of this campus: the node that asks; else none.
+  NodeId Borrower(const OpOrigin& origin) const {
+    return origin.campus == options_.campus ? origin.node : NodeId();
+  }
+  /// What a node did by itself and cannot be so any more is done in another place or under another
+  /// name, if that saves a file.
+  Result<HubCore::Accepted> RunShown(const Operation& operation, const OpOrigin& origin,
+                                     Deadline deadline);
 
   void OnOps(transport::Request& request, transport::Response& response);
+  void OnBatch(transport::Request& request, transport::Response& response);
   void OnLog(transport::Request& request, transport::Response& response);
   void OnSnapshot(transport::Request& request, transport::Response& response);
   void OnMerge(transport::Request& request, transport::Response& response);
@@ -70,7 +91,8 @@ class HubService final : public Hub {
   std::unique_ptr<StreamRegistry> streams_;  ///< To nodes; at main to hubs as well.
   std::unique_ptr<LeaseTable> leases_;       ///< At main.
   std::unique_ptr<UpstreamLink> link_;       ///< At a branch.
-  LockTable locks_;                          ///< At main.
+  std::unique_ptr<DelegationTable> delegations_;
+  LockTable locks_;  ///< At main.
 
   Mutex inode_mutex_;
   uint64_t next_inode_ QUADFS_GUARDED_BY(inode_mutex_) = 0;

@@ -24,14 +24,18 @@ class Journal {
     uint64_t node_op = 0;
     uint64_t answered_below = 0;  ///< Every operation below has been answered.
   };
-  Result<Ticket> Add(const Operation& operation);
+  /// `shown`: the node does it by itself, programs see it before the hub knows.
+  Result<Ticket> Add(const Operation& operation, bool shown);
   /// It has its answer; `accepted`: the hub did it, so it stays until main confirms.
   void Answered(uint64_t node_op, bool accepted);
   /// Main has it.
   void Committed(uint64_t node_op);
   /// Operations without an answer, oldest first: of this run and of earlier ones.
-  Result<std::map<uint64_t, Operation>> Unanswered() const;
-  /// The hub lost its memory: what it had accepted is without an answer again. Returns that.
+  Result<std::map<uint64_t, Operation>> Unanswered(bool shown) const;
+  /// Every operation below has been answered.
+  uint64_t answered_below() const;
+  /// The hub lost its memory: what it had accepted is without an answer again. Returns what of it
+  /// was not done by the node itself.
   std::set<uint64_t> Reopen();
   uint64_t size() const;
   /// Waits until nothing accepted is left. Errors: kTimedOut.
@@ -39,6 +43,9 @@ class Journal {
 
  private:
   static constexpr const char* kFamily = "journal";
+  std::string KeyOf(uint64_t node_op) const QUADFS_REQUIRES(mutex_);
+  void Erase(uint64_t node_op) QUADFS_REQUIRES(mutex_);
+
   LocalStore& local_;
   mutable Mutex mutex_;
   CondVar changed_;
@@ -47,6 +54,7 @@ class Journal {
   std::set<uint64_t> open_ QUADFS_GUARDED_BY(mutex_);      ///< Without an answer.
   std::set<uint64_t> accepted_ QUADFS_GUARDED_BY(mutex_);  ///< Answered, not confirmed by main.
   std::set<uint64_t> early_ QUADFS_GUARDED_BY(mutex_);     ///< Confirmed before the answer came.
+  std::set<uint64_t> shown_ QUADFS_GUARDED_BY(mutex_);     ///< Of both: done by the node itself.
 };
 
 }  // namespace quadfs::metadata

@@ -19,7 +19,9 @@ class LocalStore;
 /// A node's replica of the namespace, fed by its hub's view log, and its way to change it.
 ///
 /// Reads are local. A change goes to the hub, and Submit returns when this replica shows it (read
-/// your own writes). What the hub has accepted stays in the node's journal until main has it too.
+/// your own writes). In directories that the hub has delegated to this node it is done here, and
+/// the hub is told a moment later. What the hub has accepted stays in the node's journal until main
+/// has it too.
 /// Threads: every method may be called concurrently.
 /// Errors of every call that asks the hub: kUnavailable (no contact, nothing was done), kTimedOut
 /// (outcome unknown; the journal repeats it, exactly once), and the operation's own.
@@ -55,13 +57,19 @@ class NodeReplica {
 
   virtual const View& view() const = 0;
 
-  /// Executes at the hub; returns when view() shows it. Fills in nothing: take NextInode for
-  /// kCreate. kPublish and kSetAttributes that cannot reach the hub are not queued here.
+  /// Executes here or at the hub; returns when view() shows it. Fills in nothing: take NextInode
+  /// for kCreate. kPublish and kSetAttributes that cannot reach the hub are not queued here.
   virtual Result<OpResult> Submit(const Operation& operation, Deadline deadline) = 0;
 
   /// After it, view() is at least as new as the hub's was when it was called. With `through_main`
-  /// as main's was. Many callers share one request.
-  virtual Result<void> Barrier(bool through_main, Deadline deadline) = 0;
+  /// as main's was. Many callers share one request. In `directory`, if given, also what other
+  /// nodes of the campus did by themselves is seen.
+  virtual Result<void> Barrier(bool through_main, Deadline deadline, InodeId directory = {}) = 0;
+
+  /// Returns when the hub has all that was done here by delegation before the call, on its disk.
+  /// Errors: kUnavailable: it has not yet, but it is on this node's disk, in the journal; kIo.
+  /// `patient`: it need not be hurried, nor be on this node's disk.
+  virtual Result<void> Flush(Deadline deadline, bool patient) = 0;
 
   /// A number no inode ever had. Errors: kUnavailable if the block is used up and no hub answers.
   virtual Result<InodeId> NextInode(Deadline deadline) = 0;

@@ -1,6 +1,7 @@
 #include "metadata/node_service.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "metadata/codec.h"
 #include "metadata/proto/wire.pb.h"
@@ -16,6 +17,7 @@ using std::chrono::seconds;
 constexpr char kInodeFamily[] = "journal";
 constexpr char kInodeKey[] = "inodes";
 constexpr auto kLockRound = milliseconds(2000);
+constexpr size_t kMaxQueued = 65536;  ///< Own operations that the hub has not taken.
 
 bool OutcomeUnknown(const Error& error) { return error.code() == ErrorCode::kTimedOut; }
 
@@ -49,20 +51,38 @@ NodeService::NodeService(Options options, LocalStore& local, transport::Client& 
       hub_(hub),
       changes_(listener),
       journal_(local),
-      feed_(
-          options_, options_.cluster, hub, changes_,
-          [this](uint64_t node_op) { journal_.Committed(node_op); },
-          [this] {
-            // The new hub answers what it knows and does the rest.
-            const std::set<uint64_t> reopened = journal_.Reopen();
-            MutexLock lock(repeat_mutex_);
-            unknown_.insert(reopened.begin(), reopened.end());
-            repeat_wake_.NotifyAll();
-          }) {}
+      feed_(options_, options_.cluster, hub, changes_,
+            {.on_committed = [this](uint64_t node_op) { journal_.Committed(node_op); },
+             .on_rebuilt =
+                 [this] {
+                   // The new hub answers what it knows and does the rest.
+                   const std::set<uint64_t> reopened = journal_.Reopen();
+                   ReplayOwn();
+                   MutexLock lock(repeat_mutex_);
+                   unknown_.insert(reopened.begin(), reopened.end());
+                   repeat_wake_.NotifyAll();
+                 },
+             .on_link =
+                 [this](bool trusted) {
+                   if (delegations_.SetLink(trusted)) GiveUpDelegations();
+                 },
+             .on_recall =
+                 [this](std::vector<Delegation> demanded) {
+                   delegations_.Recall(demanded);
+                   feed_.Quiesce();
+                   shipper_.Return(std::move(demanded));
+                 },
+             .on_flush_demand = [this](uint64_t number) { shipper_.Answer(number); }}),
+      shipper_(hub,
+               {.on_outcome = [this](const OpShipper::Outcome& outcome) { OnOutcome(outcome); },
+                .on_heard = [this](Clock::TimePoint sent) { delegations_.Heard(sent); },
+                .on_returned_all = [this] { delegations_.GivenUp(); },
+                .answered_below = [this] { return journal_.answered_below(); },
+                .keep_alive = [this] { return delegations_.any(); }}) {}
 
 Result<void> NodeService::Init() {
   if (auto opened = journal_.Open(); !opened.ok()) return opened;
-  const auto unanswered = QUADFS_TRY(journal_.Unanswered());
+  const auto unanswered = QUADFS_TRY(journal_.Unanswered(/*shown=*/false));
   {
     MutexLock lock(repeat_mutex_);
     for (const auto& [number, operation] : unanswered) unknown_.insert(number);
@@ -76,12 +96,48 @@ Result<void> NodeService::Init() {
     // What an earlier run used of the block is not known: the block is skipped.
     next_inode_ = inode_end_;
   }
-  return feed_.Open();
+  if (auto opened = feed_.Open(); !opened.ok()) return opened;
+  ReplayOwn();
+  // Of an earlier run's delegations nothing is known here.
+  shipper_.ReturnAll();
+  return {};
+}
+
+void NodeService::ReplayOwn() {
+  shipper_.Clear();
+  const auto own = journal_.Unanswered(/*shown=*/true);
+  if (!own.ok()) return;
+  for (const auto& [number, operation] : *own) {
+    feed_.Replay(number, operation);
+    shipper_.Add(number, Encode(operation));
+  }
+}
+
+void NodeService::GiveUpDelegations() {
+  delegations_.GiveUpAll();
+  feed_.Quiesce();
+  shipper_.ReturnAll();
+}
+
+void NodeService::OnOutcome(const OpShipper::Outcome& outcome) {
+  if (!outcome.refused) {
+    journal_.Answered(outcome.node_op, outcome.pending);
+    feed_.Settle(outcome.node_op, outcome.view);
+    return;
+  }
+  const auto own = journal_.Unanswered(/*shown=*/true);
+  feed_.Undo(outcome.node_op);
+  if (own.ok() && own->contains(outcome.node_op)) {
+    changes_.Post([operation = own->at(outcome.node_op), why = *outcome.refused](
+                      ChangeListener& listener) { listener.OnRefused(operation, why); });
+  }
+  journal_.Answered(outcome.node_op, false);
 }
 
 Result<void> NodeService::Start(Deadline deadline) {
   if (!repeater_.joinable()) {  // Called again after a failure, it only waits again.
     feed_.Start();
+    shipper_.Start();
     repeater_ = std::jthread([this](std::stop_token stop) { Repeat(stop); });
   }
   return feed_.WaitReady(deadline);
@@ -95,6 +151,7 @@ void NodeService::Stop() {
   }
   repeater_.request_stop();
   if (repeater_.joinable()) repeater_.join();
+  shipper_.Stop();
   feed_.Stop();
   changes_.Stop();
 }
@@ -111,16 +168,53 @@ Result<NodeService::Sent> NodeService::Send(const Operation& operation,
   request.set_node_op(ticket.node_op);
   request.set_answered_below(ticket.answered_below);
   request.set_operation(Encode(operation));
+  const auto begun = std::chrono::steady_clock::now();
   auto answer = CallService<wire::OpAnswer>(hub_, "/v1/ops", request, deadline);
   if (!answer.ok()) return std::move(answer).error();
+  delegations_.Heard(begun);
   Sent sent;
   sent.result = QUADFS_TRY(DecodeOpResult(answer->result()));
   sent.pending = answer->pending();
+  for (const wire::Delegation& one : answer->delegated()) {
+    sent.delegated.push_back({InodeId(one.directory()), one.number()});
+    sent.trust = milliseconds(one.trust_ms());
+  }
   return sent;
 }
 
 Result<OpResult> NodeService::Submit(const Operation& operation, Deadline deadline) {
-  const Journal::Ticket ticket = QUADFS_TRY(journal_.Add(operation));
+  if (shipper_.size() < kMaxQueued) {
+    auto done = feed_.ExecuteHere(
+        operation, delegations_, [this](const Operation& own) -> Result<uint64_t> {
+          const auto ticket = QUADFS_TRY(journal_.Add(own, /*shown=*/true));
+          shipper_.Add(ticket.node_op, Encode(own));
+          return ticket.node_op;
+        });
+    if (!done.ok()) return std::move(done).error();
+    if (std::optional<OpResult>& here = *done) {
+      if (auto excess = delegations_.TakeExcess(); !excess.empty()) {
+        feed_.Quiesce();
+        shipper_.Return(std::move(excess));
+      }
+      return *std::move(here);
+    }
+  }
+  return SubmitToHub(operation, deadline);
+}
+
+Result<OpResult> NodeService::SubmitToHub(const Operation& operation, Deadline deadline) {
+  // What it needs may change until nothing is done here any more in these directories.
+  Delegations::Pause pause(delegations_);
+  for (int look = 0; look < 2; ++look) {
+    const auto needs = feed_.NeedsOf(operation);
+    if (!needs.ok()) break;
+    pause.Add(needs->directories);
+    feed_.Quiesce();
+  }
+  if (auto flushed = shipper_.Flush(deadline, /*patient=*/false); !flushed.ok())
+    return std::move(flushed).error();
+  const uint64_t turn = delegations_.turn();
+  const Journal::Ticket ticket = QUADFS_TRY(journal_.Add(operation, /*shown=*/false));
   auto done = Send(operation, ticket, deadline);
   if (!done.ok() && OutcomeUnknown(done.error())) {
     MutexLock lock(repeat_mutex_);
@@ -133,6 +227,7 @@ Result<OpResult> NodeService::Submit(const Operation& operation, Deadline deadli
   if (auto applied = feed_.WaitApplied(done->result.view, deadline); !applied.ok()) {
     return std::move(applied).error();
   }
+  if (!done->delegated.empty()) delegations_.Take(done->delegated, done->trust, turn);
   return std::move(done->result);
 }
 
@@ -145,8 +240,9 @@ void NodeService::Repeat(std::stop_token stop) {
       if (stopping_) return;
       if (unknown_.empty()) continue;
     }
-    if (!feed_.status().connected) continue;
-    const auto waiting = journal_.Unanswered();
+    // After what was done here itself.
+    if (!feed_.status().connected || shipper_.size() > 0) continue;
+    const auto waiting = journal_.Unanswered(/*shown=*/false);
     if (!waiting.ok()) continue;
     for (const auto& [number, operation] : *waiting) {
       {
@@ -154,7 +250,7 @@ void NodeService::Repeat(std::stop_token stop) {
         if (!unknown_.contains(number)) continue;  // Its first attempt is still under way.
       }
       const auto done =
-          Send(operation, {number, waiting->begin()->first}, Deadline::After(seconds(5)));
+          Send(operation, {number, journal_.answered_below()}, Deadline::After(seconds(5)));
       if (!done.ok() &&
           (OutcomeUnknown(done.error()) || done.error().code() == ErrorCode::kUnavailable))
         break;
@@ -165,17 +261,30 @@ void NodeService::Repeat(std::stop_token stop) {
   }
 }
 
-Result<void> NodeService::AskBarrier(bool through_main, Deadline deadline) {
+Result<void> NodeService::AskBarrier(bool through_main, const std::set<InodeId>& directories,
+                                     Deadline deadline) {
   wire::BarrierRequest request;
   request.set_through_main(through_main);
+  for (const InodeId directory : directories) request.add_directories(directory.value);
   const auto answer =
       QUADFS_TRY(CallService<wire::BarrierAnswer>(hub_, "/v1/barrier", request, deadline));
   return feed_.WaitApplied(SequenceNumber(answer.sequence()), deadline);
 }
 
-Result<void> NodeService::Barrier(bool through_main, Deadline deadline) {
+Result<void> NodeService::Flush(Deadline deadline, bool patient) {
+  if (shipper_.size() == 0) return {};
+  if (!patient) {
+    if (auto synced = local_.Sync(); !synced.ok()) return synced;
+  }
+  return shipper_.Flush(deadline, patient);
+}
+
+Result<void> NodeService::Barrier(bool through_main, Deadline deadline, InodeId directory) {
+  // Nobody else makes names in what is delegated to this node.
+  if (!through_main && directory && delegations_.Cover({directory})) return {};
   MutexLock lock(barrier_mutex_);
   BarrierTurn& turn = barrier_[through_main ? 1 : 0];
+  if (directory) turn.directories.insert(directory);
   // Only a request that begins after this call will do.
   const uint64_t wanted = turn.begun + 1;
   while (turn.finished < wanted) {
@@ -187,8 +296,9 @@ Result<void> NodeService::Barrier(bool through_main, Deadline deadline) {
     }
     turn.running = true;
     const uint64_t number = ++turn.begun;
+    const std::set<InodeId> directories = std::exchange(turn.directories, {});
     barrier_mutex_.unlock();
-    auto asked = AskBarrier(through_main, deadline);
+    auto asked = AskBarrier(through_main, directories, deadline);
     barrier_mutex_.lock();
     turn.running = false;
     turn.finished = number;

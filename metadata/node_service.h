@@ -3,8 +3,10 @@
 #include <memory>
 #include <thread>
 
+#include "metadata/delegations.h"
 #include "metadata/journal.h"
 #include "metadata/node_replica.h"
+#include "metadata/op_shipper.h"
 #include "metadata/replica_feed.h"
 
 namespace quadfs::metadata {
@@ -25,7 +27,8 @@ class NodeService final : public NodeReplica {
   void Stop() override;
   const View& view() const override { return feed_.view(); }
   Result<OpResult> Submit(const Operation& operation, Deadline deadline) override;
-  Result<void> Barrier(bool through_main, Deadline deadline) override;
+  Result<void> Barrier(bool through_main, Deadline deadline, InodeId directory) override;
+  Result<void> Flush(Deadline deadline, bool patient) override;
   Result<InodeId> NextInode(Deadline deadline) override;
   Result<void> Lock(const LockRequest& request, Deadline deadline) override;
   Result<std::optional<LockHolder>> TestLock(const LockRequest& request,
@@ -39,8 +42,9 @@ class NodeService final : public NodeReplica {
   /// One barrier under way or wanted, and who waits for which.
   struct BarrierTurn {
     bool running = false;
-    uint64_t begun = 0;     ///< Number of the latest request that was begun.
-    uint64_t finished = 0;  ///< And of the latest that ended.
+    uint64_t begun = 0;             ///< Number of the latest request that was begun.
+    uint64_t finished = 0;          ///< And of the latest that ended.
+    std::set<InodeId> directories;  ///< For the next one.
     Result<void> outcome;
   };
 
@@ -48,11 +52,20 @@ class NodeService final : public NodeReplica {
   struct Sent {
     OpResult result;
     bool pending = false;
+    std::vector<Delegation> delegated;
+    std::chrono::milliseconds trust{0};
   };
   Result<Sent> Send(const Operation& operation, const Journal::Ticket& ticket, Deadline deadline);
   /// Repeats what an earlier run, or a lost answer, left without an answer.
   void Repeat(std::stop_token stop);
-  Result<void> AskBarrier(bool through_main, Deadline deadline);
+  /// Executes at the hub, after what was done here before and instead of what could be done here.
+  Result<OpResult> SubmitToHub(const Operation& operation, Deadline deadline);
+  Result<void> AskBarrier(bool through_main, const std::set<InodeId>& directories,
+                          Deadline deadline);
+  void OnOutcome(const OpShipper::Outcome& outcome);
+  /// Shows and queues what the hub has not answered of what was done here.
+  void ReplayOwn();
+  void GiveUpDelegations();
   Result<wire::LockAnswer> CallLock(const wire::Lock& lock, Deadline deadline);
 
   const Options options_;
@@ -60,7 +73,9 @@ class NodeService final : public NodeReplica {
   transport::Client& hub_;
   ChangeQueue changes_;
   Journal journal_;
+  Delegations delegations_;
   ReplicaFeed feed_;
+  OpShipper shipper_;
 
   Mutex barrier_mutex_;
   CondVar barrier_done_;

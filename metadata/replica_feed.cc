@@ -33,14 +33,12 @@ std::string EncodePosition(uint64_t position, const Checksum& chain) {
 }  // namespace
 
 ReplicaFeed::ReplicaFeed(NodeReplica::Options options, std::string cluster, transport::Client& hub,
-                         ChangeQueue& changes, CommittedCallback on_committed,
-                         std::function<void()> on_rebuilt)
+                         ChangeQueue& changes, Hooks hooks)
     : options_(std::move(options)),
       cluster_(std::move(cluster)),
       hub_(hub),
       changes_(changes),
-      on_committed_(std::move(on_committed)),
-      on_rebuilt_(std::move(on_rebuilt)) {}
+      hooks_(std::move(hooks)) {}
 
 Result<std::shared_ptr<SwitchingView::Replica>> ReplicaFeed::OpenRows(
     const std::string& directory) const {
@@ -82,6 +80,7 @@ Result<void> ReplicaFeed::Open() {
       if (!position.AtEnd())
         return Error(ErrorCode::kCorruption, "the replica's position cannot be read");
       std::memcpy(chain_.bytes.data(), chain.data(), chain.size());
+      if (auto restored = Restore(*(*opened)->store); !restored.ok()) return restored;
       (*opened)->view->SetPosition(SequenceNumber(position_));
       view_.Exchange(*std::move(opened));
       continue;
@@ -173,6 +172,7 @@ void ReplicaFeed::SetLink(bool up, const std::string& problem) {
     problem_ = problem;
     changed_.NotifyAll();
   }
+  if (!up) hooks_.on_link(false);
   if (changed) changes_.Post([up](ChangeListener& listener) { listener.OnLink(up); });
 }
 
@@ -191,7 +191,11 @@ void ReplicaFeed::Follow(std::stop_token stop) {
         });
     if (stop.stop_requested()) return;
     SetLink(false, followed.ok() ? "the hub closed the stream" : followed.error().message());
-    if (!followed.ok() && followed.error().code() == ErrorCode::kStale) {
+    const bool damaged = [this] {
+      MutexLock lock(rows_mutex_);
+      return damaged_;
+    }();
+    if (damaged || (!followed.ok() && followed.error().code() == ErrorCode::kStale)) {
       auto rebuilt = Bootstrap();
       if (rebuilt.ok()) continue;
       SetLink(false, rebuilt.error().message());
@@ -216,11 +220,17 @@ Result<void> ReplicaFeed::Bootstrap() {
       {{MetaKey(kPositionName), EncodePosition(at.position, at.chain)}}, true);
   if (!written.ok()) return written;
   replica->view->SetPosition(SequenceNumber(at.position));
-  view_.Exchange(std::move(replica));
+  {
+    MutexLock rows(rows_mutex_);
+    view_.Exchange(std::move(replica));
+    totals_.Clear();
+    provisional_.Clear();
+    to_settle_.clear();
+    damaged_ = false;
+  }
   // Readers that are still in the old rows keep the files open.
   std::filesystem::remove_all(Folder(number_), error);
   number_ = number;
-  totals_.Clear();
   position_ = at.position;
   chain_ = at.chain;
   {
@@ -230,7 +240,7 @@ Result<void> ReplicaFeed::Bootstrap() {
     ready_ = true;
     changed_.NotifyAll();
   }
-  on_rebuilt_();
+  hooks_.on_rebuilt();
   changes_.Post([](ChangeListener& listener) { listener.OnReset(); });
   return {};
 }
@@ -252,6 +262,7 @@ Result<void> ReplicaFeed::OnFrame(uint8_t type, const std::string& payload) {
       if (!beat.ParseFromString(payload))
         return Error(ErrorCode::kCorruption, "a heartbeat cannot be read");
       SetLink(true, "");
+      hooks_.on_link(beat.main_connected());
       MutexLock lock(mutex_);
       main_connected_ = beat.main_connected();
       main_heard_ = std::chrono::steady_clock::now() - milliseconds(beat.main_silent_ms());
@@ -265,6 +276,24 @@ Result<void> ReplicaFeed::OnFrame(uint8_t type, const std::string& payload) {
       changes_.Post([message](ChangeListener& listener) { listener.OnMessage(message); });
       return {};
     }
+    case FrameType::kRecallDelegations: {
+      wire::DelegationList list;
+      if (!list.ParseFromString(payload))
+        return Error(ErrorCode::kCorruption, "a recall cannot be read");
+      std::vector<Delegation> demanded;
+      for (const wire::Delegation& one : list.delegations()) {
+        demanded.push_back({InodeId(one.directory()), one.number()});
+      }
+      hooks_.on_recall(std::move(demanded));
+      return {};
+    }
+    case FrameType::kFlushDemand: {
+      wire::FlushDemand demand;
+      if (!demand.ParseFromString(payload))
+        return Error(ErrorCode::kCorruption, "a demand cannot be read");
+      hooks_.on_flush_demand(demand.number());
+      return {};
+    }
     default: return {};
   }
 }
@@ -273,44 +302,64 @@ Result<void> ReplicaFeed::Apply(const std::string& payload) {
   wire::EntryBatch batch;
   if (!batch.ParseFromString(payload))
     return Error(ErrorCode::kCorruption, "entries cannot be read");
-  const auto replica = view_.Current();
-  RowStore& store = *replica->store;
   std::vector<Change> changes;
   std::vector<uint64_t> committed;
-  StateWriter state(store, totals_);
   uint64_t position = position_;
   Checksum chain = chain_;
-  for (const std::string& bytes : batch.entries()) {
-    const LogEntry entry = QUADFS_TRY(DecodeLogEntry(bytes));
-    if (entry.sequence.value != position + 1)
-      return Error(ErrorCode::kStale, "the hub's log has a gap");
-    Change change = QUADFS_TRY(DescribeChange(state, entry.rows));
-    change.view = entry.sequence;
-    change.origin = entry.node;
-    change.own = entry.node == options_.node && entry.node && entry.campus == options_.campus;
-    if (change.own && entry.verdict != 0) {
-      committed.push_back(entry.node_op);
-      // An answer that changes what we showed is news to our own kernel too.
-      if (entry.campus_op != 0) change.own = false;
+  {
+    MutexLock rows_lock(rows_mutex_);
+    if (damaged_) return Error(ErrorCode::kStale, "the replica could not be written");
+    const auto replica = view_.Current();
+    RowStore& store = *replica->store;
+    StateWriter state(store, totals_);
+    std::vector<RowChange> engine;
+    // After a failure in the middle, the provisional rows in memory say something else.
+    damaged_ = true;
+    for (const std::string& bytes : batch.entries()) {
+      const LogEntry entry = QUADFS_TRY(DecodeLogEntry(bytes));
+      if (entry.sequence.value != position + 1)
+        return Error(ErrorCode::kStale, "the hub's log has a gap");
+      std::vector<RowChange> visible = provisional_.Visible(entry.rows, engine);
+      const bool own = entry.node == options_.node && entry.node && entry.campus == options_.campus;
+      const bool shown = own && provisional_.Contains(entry.node_op);
+      std::vector<InodeId> removed;
+      if (shown) {
+        removed = QUADFS_TRY(DescribeChange(state, entry.rows)).removed;
+        // What the log says of it and what was shown: only a difference is news.
+        for (RowChange& row : QUADFS_TRY(provisional_.Reveal(state, entry.node_op, engine))) {
+          visible.push_back(std::move(row));
+        }
+      }
+      Change change = QUADFS_TRY(DescribeChange(state, visible));
+      if (shown) change.removed = std::move(removed);
+      change.view = entry.sequence;
+      change.origin = entry.node;
+      change.own = own && !shown;
+      if (own && entry.verdict != 0) {
+        committed.push_back(entry.node_op);
+        // An answer that changes what we showed is news to our own kernel too.
+        if (entry.campus_op != 0) change.own = false;
+      }
+      QUADFS_TRY(state.SetAll(visible));
+      changes.push_back(std::move(change));
+      position = entry.sequence.value;
+      chain = ChainChecksum(chain, std::as_bytes(std::span(bytes)));
     }
-    if (auto set = state.SetAll(entry.rows); !set.ok()) {
-      totals_.Clear();
-      return set;
+    auto rows = state.Take();
+    rows.push_back({MetaKey(kPositionName), EncodePosition(position, chain)});
+    rows.insert(rows.end(), std::make_move_iterator(engine.begin()),
+                std::make_move_iterator(engine.end()));
+    QUADFS_TRY(store.Write(rows, false));
+    damaged_ = false;
+    position_ = position;
+    chain_ = chain;
+    replica->view->SetPosition(SequenceNumber(position));
+    while (!to_settle_.empty() && to_settle_.begin()->first <= position) {
+      for (const uint64_t node_op : to_settle_.begin()->second) QUADFS_TRY(Reveal(node_op));
+      to_settle_.erase(to_settle_.begin());
     }
-    changes.push_back(std::move(change));
-    position = entry.sequence.value;
-    chain = ChainChecksum(chain, std::as_bytes(std::span(bytes)));
   }
-  auto rows = state.Take();
-  rows.push_back({MetaKey(kPositionName), EncodePosition(position, chain)});
-  if (auto written = store.Write(rows, false); !written.ok()) {
-    totals_.Clear();
-    return written;
-  }
-  position_ = position;
-  chain_ = chain;
-  replica->view->SetPosition(SequenceNumber(position));
-  for (const uint64_t node_op : committed) on_committed_(node_op);
+  for (const uint64_t node_op : committed) hooks_.on_committed(node_op);
   for (Change& change : changes) changes_.PostChange(std::move(change));
   MutexLock lock(mutex_);
   applied_ = position;

@@ -85,11 +85,12 @@ Result<bool> UpstreamLink::Holds(const std::vector<InodeId>& directories) const 
   return true;
 }
 
-bool UpstreamLink::IsHeld(const std::vector<InodeId>& directories) const {
+bool UpstreamLink::IsHeld(const std::vector<InodeId>& directories, bool done_before) const {
   MutexLock lock(mutex_);
   return std::any_of(directories.begin(), directories.end(),
                      [&](InodeId directory) QUADFS_NO_THREAD_SAFETY_ANALYSIS {
-                       return held_.contains(directory) || recalled_.contains(directory);
+                       return held_.contains(directory) ||
+                              (!done_before && recalled_.contains(directory));
                      });
 }
 
@@ -195,7 +196,9 @@ void UpstreamLink::KeepSession(std::stop_token stop) {
 }
 
 void UpstreamLink::GiveBack(const std::vector<InodeId>& directories) {
-  // What is pending goes first, on the same way, so that main executes on top of it.
+  // What nodes did, then what is pending goes first, on the same way, so that main executes on top
+  // of it.
+  if (options_.before_giving_back && !options_.before_giving_back(directories).ok()) return;
   if (!Drain(Deadline::After(seconds(5))).ok()) return;  // Main will ask again.
   wire::DirectoryList list;
   for (const InodeId directory : directories) list.add_directories(directory.value);

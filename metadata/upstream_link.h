@@ -26,6 +26,8 @@ class UpstreamLink {
     std::string cluster;
     std::chrono::milliseconds session_trust{8000};
     std::chrono::milliseconds heartbeat{200};
+    /// Called with leases that main wants back: gets them back from the nodes. Errors: not yet.
+    std::function<Result<void>(const std::vector<InodeId>&)> before_giving_back;
   };
   /// Called when main's log is another history than ours: rebuild the state, then follow on.
   using RebuildCallback = std::function<Result<void>()>;
@@ -44,8 +46,8 @@ class UpstreamLink {
   Result<bool> Holds(const std::vector<InodeId>& directories) const;
   /// While one lives, no operation in these directories is executed here. Waits for none.
   class Hold;
-  /// True if a Hold or a recall covers one of them.
-  bool IsHeld(const std::vector<InodeId>& directories) const;
+  /// True if a Hold covers one of them, or, unless `done_before`, a recall.
+  bool IsHeld(const std::vector<InodeId>& directories, bool done_before) const;
   void WaitNotHeld(const std::vector<InodeId>& directories, Deadline deadline) const;
 
   /// Returns when main has merged everything accepted here so far.

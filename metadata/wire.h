@@ -14,11 +14,13 @@ namespace quadfs::metadata {
 
 /// Types of the frames on the standing streams. The numbers travel: frozen.
 enum class FrameType : uint8_t {
-  kEntries = 1,    ///< wire::EntryBatch.
-  kHeartbeat = 2,  ///< wire::Heartbeat, each 200 ms.
-  kMessage = 3,    ///< wire::SideMessage.
-  kRecall = 4,     ///< wire::DirectoryList: give these leases back.
-  kStart = 5,      ///< wire::StreamStart, first of all.
+  kEntries = 1,            ///< wire::EntryBatch.
+  kHeartbeat = 2,          ///< wire::Heartbeat, each 200 ms.
+  kMessage = 3,            ///< wire::SideMessage.
+  kRecall = 4,             ///< wire::DirectoryList: give these leases back.
+  kStart = 5,              ///< wire::StreamStart, first of all.
+  kRecallDelegations = 6,  ///< wire::DelegationList: give these back.
+  kFlushDemand = 7,        ///< wire::FlushDemand: send what you did by yourself.
   kSnapshotHead = 16,
   kRows = 17,
   kSnapshotEnd = 18,

@@ -46,6 +46,13 @@ class NodeRole::Listener final : public metadata::ChangeListener {
   void OnReset() override {
     if (const auto mount = role_.mount()) mount->OnReset();
   }
+  void OnRefused(const metadata::Operation& operation, const Error& why) override {
+    LogWarn("the hub refused a change made here by delegation",
+            {{"inode", std::to_string(operation.inode.value)},
+             {"name", operation.name},
+             {"why", why.ToString()}});
+    if (const auto mount = role_.mount()) mount->OnRefused(operation, why);
+  }
   void OnMessage(const metadata::Message& message) override {
     if (fs::NodeData* data = data_.load()) data->OnMessage(message);
   }

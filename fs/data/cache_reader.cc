@@ -9,6 +9,8 @@ UploadReader::Need CacheReader::NeedOf(const ObjectId& object) {
     return found.error().code() == ErrorCode::kNotFound ? Need::kDrop : Need::kWait;
   }
   if (!(*found)->unsaved()) return Need::kDrop;
+  // The hub cannot take what it has not heard of, and may refuse what is shown here.
+  if (!confirm_().ok()) return Need::kWait;
   const auto attributes = view_.Get(object.inode);
   if (!attributes.ok()) {
     // Its creation may not have reached this replica after a rebuild, so "unknown" is not

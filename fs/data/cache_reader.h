@@ -13,7 +13,10 @@ namespace quadfs::fs {
 /// Threads: every method may be called concurrently. Lifetime: cache and view outlive it.
 class CacheReader final : public UploadReader, public WantReader {
  public:
-  CacheReader(cache::BlockCache& cache, const metadata::View& view) : cache_(cache), view_(view) {}
+  /// `confirm` returns when what the view shows is what the hub has.
+  using Confirm = std::function<Result<void>()>;
+  CacheReader(cache::BlockCache& cache, const metadata::View& view, Confirm confirm)
+      : cache_(cache), view_(view), confirm_(std::move(confirm)) {}
 
   Need NeedOf(const ObjectId& object) override;
   uint64_t SizeOf(const ObjectId& object) override;
@@ -33,6 +36,7 @@ class CacheReader final : public UploadReader, public WantReader {
  private:
   cache::BlockCache& cache_;
   const metadata::View& view_;
+  const Confirm confirm_;
 };
 
 }  // namespace quadfs::fs

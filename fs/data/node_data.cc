@@ -22,7 +22,10 @@ class NodeDataImpl final : public NodeData {
         replica_(replica),
         source_(hub),
         fetcher_(Fetcher::Create({}, cache, source_)),
-        reader_(cache, replica.view()),
+        reader_(cache, replica.view(),
+                [&replica] {
+                  return replica.Flush(Deadline::After(std::chrono::seconds(5)), /*patient=*/true);
+                }),
         wants_(hub, reader_),
         reporter_(
             {options_.campus, options_.node}, cache, replica.view(),

@@ -112,6 +112,12 @@ class NodeMountImpl final : public NodeMount {
   void Recover() override { core_.publisher->Recover(); }
   void OnChange(const metadata::Change& change) override { core_.invalidator->OnChange(change); }
   void OnReset() override { core_.invalidator->OnReset(); }
+  void OnRefused(const metadata::Operation& operation, const Error& why) override {
+    core_.SetProblem("the hub refused a change made here: " + why.ToString());
+    if (operation.kind == metadata::OpKind::kPublish) {
+      core_.publisher->Republish({operation.inode, operation.generation});
+    }
+  }
   Status status() const override;
   Result<void> Publish(InodeId inode, Deadline deadline) override;
   bool IsDirty(InodeId inode) const override;

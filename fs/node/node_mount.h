@@ -53,6 +53,8 @@ class NodeMount {
 
   virtual void OnChange(const metadata::Change& change) = 0;
   virtual void OnReset() = 0;
+  /// The hub refused what this node had done by itself.
+  virtual void OnRefused(const metadata::Operation& operation, const Error& why) = 0;
   virtual Status status() const = 0;
 
   /// Publishes the inode now if it is dirty (quadfs sync). Errors: as NodeReplica::Submit.

@@ -53,7 +53,7 @@ void ReleaseDirectory(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
 }
 
 void SyncDirectory(fuse_req_t request, fuse_ino_t, int, fuse_file_info*) {
-  fuse_reply_err(request, 0);  // The hub had every change before the program's call returned.
+  ReplyDone(request, SyncNames(CoreOf(request)));
 }
 
 /// Fills one reply.

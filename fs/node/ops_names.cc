@@ -30,7 +30,7 @@ void Lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   if (row.error().code() != ErrorCode::kNotFound) return ReplyError(request, row.error());
   // A miss counts once the hub says that we have seen all it knew.
   if (!core.replica.status().connected) return void(fuse_reply_err(request, ENOENT));
-  if (!core.replica.Barrier(false, core.NewDeadline()).ok()) {
+  if (!core.replica.Barrier(false, core.NewDeadline(), directory).ok()) {
     return void(fuse_reply_err(request, ENOENT));
   }
   row = core.view().Lookup(directory, name);

@@ -236,6 +236,7 @@ void Sync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* info) {
     done = object->Sync();
     if (done.ok()) done = core.local.Sync();
   }
+  if (done.ok()) done = SyncNames(core);
   ReplyDone(request, done);
 }
 

@@ -38,6 +38,9 @@ class Publisher {
   /// After the last writer closed: publishes, and ends the dirty state.
   Result<void> Finish(OpenFile& file, Deadline deadline);
 
+  /// The hub refused to name these bytes: they become a change again, on top of what it has.
+  void Republish(const ObjectId& refused);
+
   /// Has the background look at it after `delay`.
   void Later(uint64_t nodeid, std::chrono::milliseconds delay);
   /// Takes up what an earlier run left dirty or not handed to write-back.

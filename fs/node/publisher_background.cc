@@ -175,6 +175,26 @@ void Publisher::Recover() {
   }
 }
 
+void Publisher::Republish(const ObjectId& refused) {
+  const uint64_t nodeid = core_.inodes.Current(refused.inode);
+  const FileTable::Ref file = core_.files.Acquire(nodeid, refused.inode);
+  {
+    const MutexLock turn(file->turn);
+    const auto object = core_.cache.Find(refused);
+    const auto row = core_.view().Get(refused.inode);
+    if (!file->dirty) {
+      if (!object.ok() || !row.ok() || row->nlink == 0) return;
+      if (auto changed = (*object)->MakeDirty(); !changed.ok()) {
+        return core_.SetProblem("publishing again: " + changed.error().ToString());
+      }
+      AdoptDirty(*file, *object, *row);
+    }
+    const MutexLock lock(file->mutex);
+    file->forced = true;
+  }
+  Later(nodeid, std::chrono::milliseconds(0));
+}
+
 void Publisher::Drain(Deadline deadline) {
   for (const FileTable::Ref& file : core_.files.All()) {
     if (deadline.Passed()) return;

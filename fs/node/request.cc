@@ -36,6 +36,13 @@ Result<metadata::OpResult> SubmitFor(fuse_req_t request, metadata::Operation ope
   return done;
 }
 
+Result<void> SyncNames(MountCore& core) {
+  auto done = core.replica.Flush(core.NewDeadline(), /*patient=*/false);
+  // The journal on this disk has it, and the hub gets it when it is there again.
+  if (!done.ok() && done.error().code() == ErrorCode::kUnavailable) return {};
+  return done;
+}
+
 void ReplyEntry(fuse_req_t request, const metadata::Attributes& row) {
   MountCore& core = CoreOf(request);
   const fuse_entry_param entry = EntryOf(core, row);

@@ -17,6 +17,9 @@ metadata::Credentials CallerOf(fuse_req_t request);
 /// Sends the operation as the caller's; returns when this node shows its effect.
 Result<metadata::OpResult> SubmitFor(fuse_req_t request, metadata::Operation operation);
 
+/// After it every change of names so far is on this node's disk, and at the hub if that is there.
+Result<void> SyncNames(MountCore& core);
+
 inline void ReplyError(fuse_req_t request, const Error& error) {
   fuse_reply_err(request, ErrnoOf(error));
 }

@@ -120,7 +120,8 @@ class TestReplica final : public metadata::NodeReplica {
   Result<metadata::OpResult> Submit(const metadata::Operation&, Deadline) override {
     return Unused();
   }
-  Result<void> Barrier(bool, Deadline) override { return {}; }
+  Result<void> Barrier(bool, Deadline, InodeId) override { return {}; }
+  Result<void> Flush(Deadline, bool) override { return {}; }
   Result<InodeId> NextInode(Deadline) override { return Unused(); }
   Result<void> Lock(const metadata::LockRequest&, Deadline) override { return Unused(); }
   Result<std::optional<metadata::LockHolder>> TestLock(const metadata::LockRequest&,

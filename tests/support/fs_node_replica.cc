@@ -109,7 +109,7 @@ Result<metadata::OpResult> TwinReplica::Submit(const metadata::Operation& operat
   return done;
 }
 
-Result<void> TwinReplica::Barrier(bool, Deadline) {
+Result<void> TwinReplica::Barrier(bool, Deadline, InodeId) {
   QUADFS_TRY(Reach());
   ++barriers_;
   return {};

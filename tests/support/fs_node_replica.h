@@ -56,7 +56,8 @@ class TwinReplica final : public metadata::NodeReplica {
   void Stop() override {}
   const metadata::View& view() const override { return names_.view(); }
   Result<metadata::OpResult> Submit(const metadata::Operation& operation, Deadline) override;
-  Result<void> Barrier(bool through_main, Deadline) override;
+  Result<void> Barrier(bool through_main, Deadline, InodeId directory) override;
+  Result<void> Flush(Deadline, bool) override { return {}; }
   Result<InodeId> NextInode(Deadline) override;
   Result<void> Lock(const metadata::LockRequest& request, Deadline) override;
   Result<std::optional<metadata::LockHolder>> TestLock(const metadata::LockRequest& request,
