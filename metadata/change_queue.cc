@@ -4,6 +4,11 @@
 #include "metadata/tree_rows.h"
 
 namespace quadfs::metadata {
+namespace {
+
+constexpr auto kLinger = std::chrono::milliseconds(1);
+
+}  // namespace
 
 Result<Change> DescribeChange(const RowReader& before, const std::vector<RowChange>& rows) {
   Change change;
@@ -38,11 +43,13 @@ Result<Change> DescribeChange(const RowReader& before, const std::vector<RowChan
 ChangeQueue::ChangeQueue(ChangeListener& listener)
     : listener_(listener), thread_([this] { Run(); }) {}
 
-void ChangeQueue::Post(std::function<void(ChangeListener&)> event) {
+void ChangeQueue::Add(Event event, bool urgent) {
   MutexLock lock(mutex_);
   if (stopping_) return;
   events_.push_back(std::move(event));
-  changed_.NotifyOne();
+  if (idle_ || (urgent && !urgent_)) changed_.NotifyOne();
+  idle_ = false;
+  urgent_ = urgent_ || urgent;
 }
 
 void ChangeQueue::Stop() {
@@ -56,15 +63,25 @@ void ChangeQueue::Stop() {
 
 void ChangeQueue::Run() {
   while (true) {
-    std::function<void(ChangeListener&)> event;
+    std::deque<Event> events;
     {
       MutexLock lock(mutex_);
-      while (events_.empty() && !stopping_) changed_.Wait(mutex_);
+      if (events_.empty() && !stopping_) {
+        idle_ = true;
+        while (events_.empty() && !stopping_) changed_.Wait(mutex_);
+        const auto until = std::chrono::steady_clock::now() + kLinger;
+        while (!urgent_ && !stopping_ && changed_.WaitUntil(mutex_, until)) {
+        }
+      }
       if (stopping_) return;
-      event = std::move(events_.front());
-      events_.pop_front();
+      events.swap(events_);
+      urgent_ = false;
     }
-    event(listener_);
+    for (const Event& event : events) {
+      event(listener_);
+      MutexLock lock(mutex_);
+      if (stopping_) return;
+    }
   }
 }
 

@@ -15,25 +15,31 @@ namespace quadfs::metadata {
 /// without them.
 Result<Change> DescribeChange(const RowReader& before, const std::vector<RowChange>& rows);
 
-/// Hands events to a ChangeListener in order, on a thread of its own.
+/// Hands events to a ChangeListener in order, on a thread of its own; changes up to a millisecond
+/// later: many small ones would otherwise cost a change of threads each.
 /// Threads: every method may be called concurrently; Stop waits for the event under way.
 class ChangeQueue {
  public:
   explicit ChangeQueue(ChangeListener& listener);
   ~ChangeQueue() { Stop(); }
-  void Post(std::function<void(ChangeListener&)> event);
+  using Event = std::function<void(ChangeListener&)>;
+  void Post(Event event) { Add(std::move(event), true); }
   void PostChange(Change change) {
-    Post([change = std::move(change)](ChangeListener& listener) { listener.OnChange(change); });
+    Add([change = std::move(change)](ChangeListener& listener) { listener.OnChange(change); },
+        false);
   }
   void Stop();
 
  private:
+  void Add(Event event, bool urgent);
   void Run();
 
   ChangeListener& listener_;
   Mutex mutex_;
   CondVar changed_;
-  std::deque<std::function<void(ChangeListener&)>> events_ QUADFS_GUARDED_BY(mutex_);
+  std::deque<Event> events_ QUADFS_GUARDED_BY(mutex_);
+  bool idle_ QUADFS_GUARDED_BY(mutex_) = false;    ///< The thread waits for an event.
+  bool urgent_ QUADFS_GUARDED_BY(mutex_) = false;  ///< One of the events is not to wait for more.
   bool stopping_ QUADFS_GUARDED_BY(mutex_) = false;
   std::jthread thread_;
 };

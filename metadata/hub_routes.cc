@@ -96,7 +96,7 @@ void HubService::OnOps(transport::Request& request, transport::Response& respons
   Request asking{*operation, origin, from_hub && asked.grant(), false, {}};
   auto done = Run(asking, request.deadline());
   if (!done.ok()) return (void)response.Fail(done.error());
-  if (auto finished = core_->Finish(done->sequence); !finished.ok())
+  if (auto finished = Finish(done->sequence); !finished.ok())
     return (void)response.Fail(finished.error());
   wire::OpAnswer answer;
   answer.set_sequence(from_hub ? core_->global() : done->result.view.value);
@@ -139,7 +139,7 @@ void HubService::OnBatch(transport::Request& request, transport::Response& respo
     outcome.set_view(done->result.view.value);
     outcome.set_pending(done->pending);
   }
-  if (auto finished = core_->Finish(sequence); !finished.ok())
+  if (auto finished = Finish(sequence); !finished.ok())
     return (void)response.Fail(finished.error());
   if (answer.outcomes_size() == batch.operations_size()) {
     std::vector<Delegation> returned;

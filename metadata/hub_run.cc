@@ -59,6 +59,12 @@ Result<HubCore::Accepted> HubService::Accept(Request& request, const HubCore::Ga
   return done;
 }
 
+Result<void> HubService::Finish(uint64_t sequence) {
+  if (auto finished = core_->Finish(sequence); !finished.ok()) return finished;
+  if (link_) link_->Accepted();
+  return {};
+}
+
 Result<HubCore::Accepted> HubService::RunAtMain(Request& request, Deadline deadline) {
   const Operation& operation = request.operation;
   const CampusId campus = request.origin.campus;
@@ -119,7 +125,6 @@ Result<HubCore::Accepted> HubService::RunAtBranch(Request& request, Deadline dea
                          return CheckDelegations(request, now.directories);
                        },
                        {});
-    if (done.ok()) link_->Accepted();
     if (done.ok() || done.error().code() != ErrorCode::kBusy) return done;
   }
   return Error(ErrorCode::kTimedOut, "the lease of the directory could not be had in time");

@@ -137,7 +137,7 @@ void HubService::DropLocksOfTheLost(Clock::TimePoint now,
 Result<OpResult> HubService::Submit(const Operation& operation, Deadline deadline) {
   Request request{operation, {options_.campus, NodeId(), 0, 0}, false, false, {}};
   HubCore::Accepted accepted = QUADFS_TRY(Run(request, deadline));
-  if (auto finished = core_->Finish(accepted.sequence); !finished.ok()) {
+  if (auto finished = Finish(accepted.sequence); !finished.ok()) {
     return std::move(finished).error();
   }
   return std::move(accepted.result);

@@ -59,6 +59,8 @@ class HubService final : public Hub {
   NodeId Borrower(const OpOrigin& origin) const {
     return origin.campus == options_.campus ? origin.node : NodeId();
   }
+  /// Makes entries durable, shows them, and has main told. Errors: kIo.
+  Result<void> Finish(uint64_t sequence);
   /// What a node did by itself and cannot be so any more is done in another place or under another
   /// name, if that saves a file.
   Result<HubCore::Accepted> RunShown(const Operation& operation, const OpOrigin& origin,

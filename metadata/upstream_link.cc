@@ -35,6 +35,8 @@ void UpstreamLink::Stop() {
     MutexLock lock(mutex_);
     stopping_ = true;
     changed_.NotifyAll();
+    ship_wake_.NotifyAll();
+    session_wake_.NotifyAll();
   }
   for (std::jthread* thread : {&follower_, &shipper_, &session_}) {
     thread->request_stop();
@@ -105,8 +107,8 @@ void UpstreamLink::WaitNotHeld(const std::vector<InodeId>& directories, Deadline
 
 Result<void> UpstreamLink::Drain(Deadline deadline) {
   const uint64_t through = core_.last_pending();
-  changed_.NotifyAll();
   MutexLock lock(mutex_);
+  ship_wake_.NotifyOne();
   while (shipped_ < through && core_.pending_count() > 0) {
     if (stopping_) return Error(ErrorCode::kCancelled, "the hub is stopping");
     if (!changed_.WaitUntil(
@@ -137,7 +139,7 @@ void UpstreamLink::Ship(std::stop_token stop) {
       MutexLock lock(mutex_);
       after = shipped_;
       if (core_.pending_count() == 0 || after >= core_.last_pending()) {
-        changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + milliseconds(20));
+        ship_wake_.WaitUntil(mutex_, std::chrono::steady_clock::now() + milliseconds(20));
         if (core_.pending_count() == 0 || after >= core_.last_pending()) continue;
       }
     }
@@ -164,7 +166,7 @@ void UpstreamLink::Ship(std::stop_token stop) {
     }
     NoteProblem(answer.error().message());
     MutexLock lock(mutex_);
-    if (!stopping_) changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + retry);
+    if (!stopping_) ship_wake_.WaitUntil(mutex_, std::chrono::steady_clock::now() + retry);
     retry = std::min<milliseconds>(retry * 2, kLastRetry);
   }
 }
@@ -175,7 +177,7 @@ void UpstreamLink::KeepSession(std::stop_token stop) {
     {
       MutexLock lock(mutex_);
       if (to_give_back_.empty() && !stopping_) {
-        changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + kSessionEvery / 4);
+        session_wake_.WaitUntil(mutex_, std::chrono::steady_clock::now() + kSessionEvery / 4);
       }
       give_back.swap(to_give_back_);
     }
@@ -249,7 +251,7 @@ Result<void> UpstreamLink::OnFrame(uint8_t type, const std::string& payload) {
         recalled_.insert(InodeId(directory));
         to_give_back_.emplace_back(directory);
       }
-      changed_.NotifyAll();
+      session_wake_.NotifyOne();
       return {};
     }
     case FrameType::kMessage: {

@@ -72,7 +72,8 @@ class UpstreamLink {
   ChangeQueue& changes_;
 
   mutable Mutex mutex_;
-  mutable CondVar changed_;
+  mutable CondVar changed_;           ///< For those that wait for an answer of main.
+  CondVar ship_wake_, session_wake_;  ///< Of the threads of these names.
   Clock::TimePoint contact_ QUADFS_GUARDED_BY(mutex_);
   std::string problem_ QUADFS_GUARDED_BY(mutex_) = "no contact with main yet";
   uint64_t shipped_ QUADFS_GUARDED_BY(mutex_) = 0;
@@ -83,7 +84,10 @@ class UpstreamLink {
 
  public:
   /// Wakes the shipper: something was accepted.
-  void Accepted() { changed_.NotifyAll(); }
+  void Accepted() {
+    MutexLock lock(mutex_);
+    ship_wake_.NotifyOne();
+  }
 
  private:
   std::jthread follower_;
