@@ -58,7 +58,13 @@ std::vector<Delegation> DelegationTable::Give(const std::vector<InodeId>& direct
   }
   for (const InodeId directory : directories) {
     // Everybody works in the root.
-    if (directory == kRootInode || held_.contains(directory)) continue;
+    if (directory == kRootInode) continue;
+    const auto has = held_.find(directory);
+    // To a node that has it it is given again: the first answer may not have arrived.
+    if (has != held_.end() &&
+        (has->second.node != node || has->second.recalled_at != Clock::TimePoint())) {
+      continue;
+    }
     const auto rests = not_before_.find(directory);
     if (rests != not_before_.end()) {
       if (rests->second > Now()) continue;

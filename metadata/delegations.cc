@@ -83,9 +83,9 @@ bool Delegations::SetLink(bool up) {
   return lost;
 }
 
-bool Delegations::any() const {
+size_t Delegations::size() const {
   MutexLock lock(mutex_);
-  return !held_.empty();
+  return held_.size();
 }
 
 void Delegations::Pause::Add(const std::vector<InodeId>& directories) {

@@ -42,7 +42,7 @@ class Delegations {
   void Heard(Clock::TimePoint sent);
   /// Returns true if it was up and is not any more.
   bool SetLink(bool up);
-  bool any() const;
+  size_t size() const;
 
   /// While one lives, Cover is false for its directories: the hub executes something there.
   class Pause {

@@ -144,6 +144,8 @@ Result<uint64_t> HubCore::Commit(LogEntry& entry, std::vector<RowChange> engine_
   return sequence;
 }
 
+void HubCore::Quiesce() const { MutexLock lock(mutex_); }
+
 Result<void> HubCore::Finish(uint64_t sequence) {
   if (sequence == 0) return {};
   if (auto synced = sync_->Wait(sync_->Written()); !synced.ok()) return synced;

@@ -74,6 +74,8 @@ class HubCore {
   /// As Execute, but not on the disk yet.
   Result<Accepted> Accept(const Operation& operation, const OpOrigin& origin, const Gate& gate,
                           const std::vector<InodeId>& lease_directories);
+  /// Returns when no gate that began before the call is still deciding, or acting on its decision.
+  void Quiesce() const;
   /// Makes the entries up to `sequence` durable and shows them. Errors: kIo.
   Result<void> Finish(uint64_t sequence);
 

@@ -93,6 +93,7 @@ Result<HubCore::Accepted> HubService::RunAtMain(Request& request, Deadline deadl
 
 Result<HubCore::Accepted> HubService::RunAtBranch(Request& request, Deadline deadline) {
   const Operation& operation = request.operation;
+  link_->WaitFirstTry(deadline);
   for (int turn = 0; turn < kMaxTurns && !deadline.Passed(); ++turn) {
     if (auto answer = QUADFS_TRY(core_->FindAnswer(request.origin))) {
       if (!answer->ok()) return std::move(*answer).error();

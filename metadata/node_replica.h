@@ -41,6 +41,8 @@ class NodeReplica {
     std::chrono::milliseconds lag{0};  ///< Time since the hub, as we see it, last had main's word.
     SequenceNumber position;
     uint64_t journal_entries = 0;  ///< Own operations that main has not confirmed yet.
+    uint64_t delegations = 0;      ///< Directories in which this node works by itself.
+    uint64_t untold = 0;           ///< Own operations that the hub has not heard of yet.
     std::string problem;           ///< Why not connected, one line; empty if it is.
   };
 

@@ -78,7 +78,7 @@ NodeService::NodeService(Options options, LocalStore& local, transport::Client& 
                 .on_heard = [this](Clock::TimePoint sent) { delegations_.Heard(sent); },
                 .on_returned_all = [this] { delegations_.GivenUp(); },
                 .answered_below = [this] { return journal_.answered_below(); },
-                .keep_alive = [this] { return delegations_.any(); }}) {}
+                .keep_alive = [this] { return delegations_.size() > 0; }}) {}
 
 Result<void> NodeService::Init() {
   if (auto opened = journal_.Open(); !opened.ok()) return opened;
@@ -159,6 +159,8 @@ void NodeService::Stop() {
 NodeReplica::Status NodeService::status() const {
   Status status = feed_.status();
   status.journal_entries = journal_.size();
+  status.delegations = delegations_.size();
+  status.untold = shipper_.size();
   return status;
 }
 

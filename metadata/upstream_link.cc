@@ -57,6 +57,12 @@ std::string UpstreamLink::problem() const {
   return problem_;
 }
 
+void UpstreamLink::WaitFirstTry(Deadline deadline) const {
+  MutexLock lock(mutex_);
+  while (!tried_ && !stopping_ && changed_.WaitUntil(mutex_, deadline.at())) {
+  }
+}
+
 void UpstreamLink::NoteContact(Clock::TimePoint sent) {
   bool back = false;
   {
@@ -64,6 +70,7 @@ void UpstreamLink::NoteContact(Clock::TimePoint sent) {
     back = !problem_.empty();
     contact_ = std::max(contact_, sent);
     problem_.clear();
+    tried_ = true;
     changed_.NotifyAll();
   }
   if (back) changes_.Post([](ChangeListener& listener) { listener.OnLink(true); });
@@ -75,6 +82,8 @@ void UpstreamLink::NoteProblem(const std::string& problem) {
     MutexLock lock(mutex_);
     lost = problem_.empty();
     problem_ = problem;
+    tried_ = true;
+    changed_.NotifyAll();
   }
   if (lost) changes_.Post([](ChangeListener& listener) { listener.OnLink(false); });
 }
@@ -106,6 +115,7 @@ void UpstreamLink::WaitNotHeld(const std::vector<InodeId>& directories, Deadline
 }
 
 Result<void> UpstreamLink::Drain(Deadline deadline) {
+  core_.Quiesce();
   const uint64_t through = core_.last_pending();
   MutexLock lock(mutex_);
   ship_wake_.NotifyOne();
@@ -198,6 +208,8 @@ void UpstreamLink::KeepSession(std::stop_token stop) {
 }
 
 void UpstreamLink::GiveBack(const std::vector<InodeId>& directories) {
+  // An operation that saw the lease before it was recalled may still be giving a delegation.
+  core_.Quiesce();
   // What nodes did, then what is pending goes first, on the same way, so that main executes on top
   // of it.
   if (options_.before_giving_back && !options_.before_giving_back(directories).ok()) return;

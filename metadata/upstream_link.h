@@ -41,6 +41,8 @@ class UpstreamLink {
   bool Trusted() const;
   std::chrono::milliseconds MainSilent() const;
   std::string problem() const;
+  /// After the start: returns when main has answered, or could not be reached, once.
+  void WaitFirstTry(Deadline deadline) const;
 
   /// Whether this campus may execute in these directories itself now.
   Result<bool> Holds(const std::vector<InodeId>& directories) const;
@@ -76,6 +78,7 @@ class UpstreamLink {
   CondVar ship_wake_, session_wake_;  ///< Of the threads of these names.
   Clock::TimePoint contact_ QUADFS_GUARDED_BY(mutex_);
   std::string problem_ QUADFS_GUARDED_BY(mutex_) = "no contact with main yet";
+  bool tried_ QUADFS_GUARDED_BY(mutex_) = false;
   uint64_t shipped_ QUADFS_GUARDED_BY(mutex_) = 0;
   std::map<InodeId, uint32_t> held_ QUADFS_GUARDED_BY(mutex_);
   std::set<InodeId> recalled_ QUADFS_GUARDED_BY(mutex_);

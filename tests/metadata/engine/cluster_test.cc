@@ -304,6 +304,8 @@ TEST_F(ClusterTest, RandomClientsWithFaultsConverge) {
           const std::string name = "n" + std::to_string(random() % 12);
           if (random() % 20 == 0) cluster_.line(node).LoseAnswerNext("/v1/ops");
           if (random() % 20 == 0) cluster_.line(node).DuplicateNext("/v1/ops");
+          if (random() % 20 == 0) cluster_.line(node).LoseAnswerNext("/v1/batch");
+          if (random() % 20 == 0) cluster_.line(node).DuplicateNext("/v1/batch");
           switch (random() % 4) {
             case 0: succeeded += cluster_.Create(node, directory, name).ok(); break;
             case 1: succeeded += cluster_.Unlink(node, directory, name).ok(); break;
