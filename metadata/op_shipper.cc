@@ -18,6 +18,7 @@ constexpr auto kCallLimit = seconds(10);
 constexpr auto kFirstRetry = milliseconds(20);
 constexpr auto kLastRetry = milliseconds(1000);
 constexpr size_t kMaxOperations = 512;
+constexpr uint32_t kFailuresToGiveUp = 2;  ///< Of batches in a row; who waits is told then.
 
 }  // namespace
 
@@ -74,10 +75,13 @@ Result<void> OpShipper::Flush(Deadline deadline, bool patient) {
     ++waiters_;
     wake_.NotifyOne();
   }
+  const uint64_t failures = failures_;
   Result<void> done;
   while (answered_ < through && done.ok()) {
     if (stopping_) {
       done = Error(ErrorCode::kCancelled, "the node is stopping");
+    } else if (failures_ > failures && in_a_row_ >= kFailuresToGiveUp) {
+      done = Error(ErrorCode::kUnavailable, problem_);
     } else if (!answered_changed_.WaitUntil(mutex_, deadline.at())) {
       done = Error(ErrorCode::kUnavailable, "the hub has not taken what was done here before");
     }
@@ -172,8 +176,13 @@ void OpShipper::Run(std::stop_token stop) {
     if (answer.ok() && done == batch.operations_size()) {
       tails_.erase(tails_.begin(), tails_.begin() + static_cast<std::ptrdiff_t>(tails));
       retry = kFirstRetry;
+      in_a_row_ = 0;
       continue;
     }
+    ++failures_;
+    ++in_a_row_;
+    problem_ = answer.ok() ? "the hub cannot take changes now" : answer.error().message();
+    answered_changed_.NotifyAll();
     if (!stopping_) wake_.WaitUntil(mutex_, std::chrono::steady_clock::now() + retry);
     retry = std::min<milliseconds>(retry * 2, kLastRetry);
   }

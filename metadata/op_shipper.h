@@ -47,7 +47,7 @@ class OpShipper {
   /// The hub wants to know when all that was added before has arrived.
   void Answer(uint64_t flush_demand);
   /// Returns when all that was added before the call is answered. `patient`: may wait for more to
-  /// travel along. Errors: kUnavailable.
+  /// travel along. Errors: kUnavailable: at the deadline, or before if the hub takes nothing.
   Result<void> Flush(Deadline deadline, bool patient);
   size_t size() const;
 
@@ -75,7 +75,10 @@ class OpShipper {
   std::deque<Tail> tails_ QUADFS_GUARDED_BY(mutex_);
   uint64_t added_ QUADFS_GUARDED_BY(mutex_) = 0;
   uint64_t answered_ QUADFS_GUARDED_BY(mutex_) = 0;
-  uint64_t cleared_ QUADFS_GUARDED_BY(mutex_) = 0;  ///< Counts Clear.
+  uint64_t cleared_ QUADFS_GUARDED_BY(mutex_) = 0;   ///< Counts Clear.
+  uint64_t failures_ QUADFS_GUARDED_BY(mutex_) = 0;  ///< Batches that did not get through.
+  uint32_t in_a_row_ QUADFS_GUARDED_BY(mutex_) = 0;  ///< The last of them.
+  std::string problem_ QUADFS_GUARDED_BY(mutex_);
   uint32_t waiters_ QUADFS_GUARDED_BY(mutex_) = 0;
   bool stopping_ QUADFS_GUARDED_BY(mutex_) = false;
   std::jthread thread_;
