@@ -52,15 +52,19 @@ void ListXattr(fuse_req_t request, fuse_ino_t nodeid, size_t size) {
   const auto row = RowOf(core, nodeid);
   if (!row.ok()) return ReplyError(request, row.error());
   std::string list;
+  const bool privileged = fuse_req_ctx(request)->uid == 0;
+  const auto add = [&](const std::string& name) {
+    if (privileged || !name.starts_with("trusted.")) list.append(name).push_back('\0');
+  };
   if (row->has_xattr) {
     const auto names = core.view().ListXattr(row->inode);
     if (!names.ok()) return ReplyError(request, names.error());
-    for (const std::string& name : *names) list.append(name).push_back('\0');
+    for (const std::string& name : *names) add(name);
   }
   if (row->nlink == 0) {
     if (const FileTable::Ref file = core.files.Find(nodeid)) {
       const MutexLock lock(file->mutex);
-      for (const auto& [name, value] : file->orphan_xattrs) list.append(name).push_back('\0');
+      for (const auto& [name, value] : file->orphan_xattrs) add(name);
     }
   }
   ReplyBytes(request, list, size);

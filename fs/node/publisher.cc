@@ -5,6 +5,7 @@
 #include "fs/node/content.h"
 #include "fs/node/invalidator.h"
 #include "fs/node/merge_content.h"
+#include "fs/node/rows.h"
 #include "metadata/operation.h"
 #include "transport/base/random.h"
 
@@ -57,8 +58,11 @@ Result<void> Publisher::PublishContent(OpenFile& file, Deadline deadline) {
     cache::Manifest manifest = QUADFS_TRY(file.object->ComputeManifest());
     file.reading_time = std::chrono::steady_clock::now() - begun;
     const Checksum root = manifest.Root();
-    const bool same =
-        row.generation.value != 0 && row.size == manifest.size_bytes() && row.root == root;
+    // Who is not root takes the set-id bits away, with the same bytes too.
+    const bool drops_set_id =
+        file.writer_uid != 0 && file.Changed() && WithoutSetId(row.mode) != row.mode;
+    const bool same = row.generation.value != 0 && row.size == manifest.size_bytes() &&
+                      row.root == root && !drops_set_id;
     if (same) {
       if (row.mtime_ns != before.mtime_ns && file.Changed()) {
         QUADFS_TRY(PublishTime(file, before.mtime_ns, deadline));

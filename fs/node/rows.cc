@@ -3,6 +3,8 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
+#include <map>
+#include <vector>
 
 namespace quadfs::fs {
 namespace {
@@ -36,13 +38,13 @@ bool Later(const struct timespec& a, const struct timespec& b) {
   return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
 }
 
+}  // namespace
+
 mode_t WithoutSetId(mode_t mode) {
   mode &= ~static_cast<mode_t>(S_ISUID);
   if ((mode & S_IXGRP) != 0) mode &= ~static_cast<mode_t>(S_ISGID);
   return mode;
 }
-
-}  // namespace
 
 Result<Attributes> RowOf(MountCore& core, OpenFile& file) {
   {
@@ -51,10 +53,19 @@ Result<Attributes> RowOf(MountCore& core, OpenFile& file) {
   }
   auto row = core.view().Get(file.inode);
   if (row.ok() && row->nlink == 0) {
+    std::map<std::string, std::string> xattrs;
+    if (row->has_xattr) {
+      const std::vector<std::string> names = QUADFS_TRY(core.view().ListXattr(row->inode));
+      for (const std::string& name : names) {
+        auto value = core.view().GetXattr(row->inode, name);
+        if (value.ok()) xattrs.emplace(name, *std::move(value));
+      }
+    }
     const MutexLock lock(file.mutex);
     if (file.handles > 0 && !file.orphan) {
       file.orphan = *row;
-      if (row->has_xattr) file.orphan->has_xattr = false;
+      file.orphan->has_xattr = false;
+      file.orphan_xattrs = std::move(xattrs);
     }
   }
   return row;

@@ -14,6 +14,10 @@ inline constexpr double kKeepSeconds = 3600;
 Result<metadata::Attributes> RowOf(MountCore& core, OpenFile& file);
 Result<metadata::Attributes> RowOf(MountCore& core, uint64_t nodeid);
 
+/// A mode as it is after someone without privilege wrote to the file: without set-user-id, and
+/// without set-group-id where the group may execute it.
+mode_t WithoutSetId(mode_t mode);
+
 /// stat of a row, with what an open file knows better.
 struct ShownStat {
   struct stat status {};
