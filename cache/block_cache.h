@@ -93,6 +93,8 @@ class CacheObject {
                             bool still_open_for_write) = 0;
   /// Another place has it, verified: it may be evicted.
   virtual Result<void> MarkSaved() = 0;
+  /// Nobody else has it: kept until MarkSaved. Errors: kInvalidArgument (not complete), kIo.
+  virtual Result<void> MarkUnsaved() = 0;
   virtual bool unsaved() const = 0;
   /// Forgets it at once (file removed, or version superseded); its file goes with the last
   /// reference.

@@ -48,6 +48,7 @@ class CachedObject final : public CacheObject, public std::enable_shared_from_th
   Result<Manifest> ComputeManifest() override;
   Result<void> Seal(Generation generation, Manifest manifest, bool still_open_for_write) override;
   Result<void> MarkSaved() override;
+  Result<void> MarkUnsaved() override;
   bool unsaved() const override;
   void Discard() override;
 

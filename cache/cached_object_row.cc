@@ -98,6 +98,12 @@ Result<void> CachedObject::MarkSaved() {
   return ChangeFlags(0, Flag::kUnsaved);
 }
 
+Result<void> CachedObject::MarkUnsaved() {
+  if (unsaved()) return {};
+  if (!complete()) return Error(ErrorCode::kInvalidArgument, "blocks of the object are missing");
+  return ChangeFlags(Flag::kUnsaved, 0);
+}
+
 bool CachedObject::Claim(Snapshot snapshot) {
   if (snapshot.drops != drops_ || snapshot.seals != seals_) return false;
   snapshot.present &= present_;

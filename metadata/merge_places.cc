@@ -63,13 +63,22 @@ Result<InodeId> MergeRules::Survivor(InodeId directory) const {
   return Error(ErrorCode::kCorruption, "merged directories form a loop");
 }
 
+// The row that a publish left: of the inode it names or, where the author's campus knew of the
+// conflict already, of the copy.
+Result<Attributes> MergeRules::AuthoredContent(InodeId carrier) const {
+  for (const InodeId inode : {op_.inode, carrier}) {
+    if (auto authored = QUADFS_TRY(Authored(inode))) return std::move(*authored);
+  }
+  return Error(ErrorCode::kCorruption, "a publish came without its inode row");
+}
+
 // The inode that carries what the author had under this number: the survivor of a merged
 // directory, or the conflict copy with the version he had.
 Result<InodeId> MergeRules::CarrierOf(InodeId inode) const {
   const auto authored = QUADFS_TRY(Authored(inode));
   if (authored && authored->type == FileType::kRegular) {
-    const auto fork = QUADFS_TRY(tree_.Read(ForkKey(inode, authored->generation)));
-    if (fork) return DecodeInodeId(*fork);
+    const auto fork = QUADFS_TRY(FindFork(tree_, inode, authored->generation));
+    if (fork) return *fork;
   }
   return Survivor(inode);
 }

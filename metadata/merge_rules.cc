@@ -59,17 +59,16 @@ Result<Verdict> MergeRules::Create() {
 }
 
 Result<Verdict> MergeRules::Publish() {
-  const auto fork = QUADFS_TRY(tree_.Read(ForkKey(op_.inode, op_.base)));
-  const InodeId carrier = fork ? QUADFS_TRY(DecodeInodeId(*fork)) : op_.inode;
+  const auto fork = QUADFS_TRY(FindFork(tree_, op_.inode, op_.base));
+  const InodeId carrier = fork.value_or(op_.inode);
   const auto alive = QUADFS_TRY(Resurrect(carrier));
   if (!alive) {  // Not even remembered any more: its content is kept all the same.
-    auto authored = QUADFS_TRY(Authored(op_.inode));
-    if (!authored) return Error(ErrorCode::kCorruption, "a publish came without its inode row");
-    authored->parent = kRootInode;
-    return Fork(*authored);
+    Attributes authored = QUADFS_TRY(AuthoredContent(carrier));
+    authored.parent = kRootInode;
+    return Fork(authored, carrier);
   }
   Attributes current = QUADFS_TRY(ReadInode(tree_, *alive));
-  if (current.generation != op_.base) return Fork(current);
+  if (current.generation != op_.base) return Fork(current, carrier);
   QUADFS_TRY(ApplyPublish(tree_, current, op_, op_.base, pending_.campus));
   if (carrier != op_.inode) {
     tree_.Set(ForkKey(op_.inode, op_.generation), EncodeInodeId(carrier));
@@ -78,25 +77,24 @@ Result<Verdict> MergeRules::Publish() {
 }
 
 // Both contents stay: the author's gets an inode of its own beside the file.
-Result<Verdict> MergeRules::Fork(const Attributes& current) {
-  auto authored = QUADFS_TRY(Authored(op_.inode));
-  if (!authored) return Error(ErrorCode::kCorruption, "a publish came without its inode row");
+Result<Verdict> MergeRules::Fork(const Attributes& current, InodeId carrier) {
+  Attributes authored = QUADFS_TRY(AuthoredContent(carrier));
   const auto primary = QUADFS_TRY(PrimaryName(tree_, current));
   const Place place = primary.value_or(Place(kRootInode, "lost"));
   const InodeId copy = ConflictInode(pending_.campus, pending_.campus_op);
-  authored->inode = copy;
-  authored->has_xattr = false;
+  authored.inode = copy;
+  authored.has_xattr = false;
   QUADFS_TRY(tree_.ScanPrefix(XattrPrefix(current.inode), {},
                               [&](std::string_view key, std::string_view value) {
                                 const auto parts = ParseXattrKey(key);
                                 if (parts && parts->name != "security.capability") {
                                   tree_.Set(XattrKey(copy, parts->name), std::string(value));
-                                  authored->has_xattr = true;
+                                  authored.has_xattr = true;
                                 }
                                 return true;
                               }));
   const std::string name = QUADFS_TRY(FreeName(place.first, place.second));
-  QUADFS_TRY(tree_.Create(*authored, place.first, name));
+  QUADFS_TRY(tree_.Create(authored, place.first, name));
   Location holder = op_.location;
   holder.campus = pending_.campus;
   holder.generation = op_.generation;
@@ -294,8 +292,8 @@ Result<Verdict> MergeRules::ChangeXattr() {
 
 Result<Verdict> MergeRules::Locate() {
   Operation again = op_;
-  const auto fork = QUADFS_TRY(tree_.Read(ForkKey(op_.inode, op_.location.generation)));
-  if (fork) again.inode = QUADFS_TRY(DecodeInodeId(*fork));
+  const auto fork = QUADFS_TRY(FindFork(tree_, op_.inode, op_.location.generation));
+  again.inode = fork.value_or(op_.inode);
   const auto done = ExecuteLocate(tree_, again);
   if (done.ok()) return Verdict::kOk;
   if (done.error().code() == ErrorCode::kIo || done.error().code() == ErrorCode::kCorruption) {

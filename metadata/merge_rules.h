@@ -22,7 +22,7 @@ class MergeRules {
   Result<Verdict> Dispatch();
   Result<Verdict> Create();
   Result<Verdict> Publish();
-  Result<Verdict> Fork(const Attributes& current);
+  Result<Verdict> Fork(const Attributes& current, InodeId carrier);
   Result<Verdict> Unlink();
   Result<Verdict> Rmdir();
   Result<Verdict> Link();
@@ -36,6 +36,7 @@ class MergeRules {
   // What the author saw, out of the rows his operation changed.
   std::optional<InodeId> Taken(InodeId parent, const std::string& name, InodeId not_this) const;
   Result<std::optional<Attributes>> Authored(InodeId inode) const;
+  Result<Attributes> AuthoredContent(InodeId carrier) const;
 
   // Where that is now.
   Result<InodeId> Survivor(InodeId directory) const;

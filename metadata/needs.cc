@@ -90,8 +90,12 @@ Result<LeaseNeeds> NeedsOf(const RowReader& state, const Operation& operation) {
     case OpKind::kRename: QUADFS_TRY(needs.AddRename(operation)); break;
     case OpKind::kSetAttributes:
     case OpKind::kSetXattr:
-    case OpKind::kRemoveXattr:
-    case OpKind::kPublish: QUADFS_TRY(needs.AddInode(operation.inode)); break;
+    case OpKind::kRemoveXattr: QUADFS_TRY(needs.AddInode(operation.inode)); break;
+    case OpKind::kPublish: {
+      const auto fork = QUADFS_TRY(FindFork(state, operation.inode, operation.base));
+      QUADFS_TRY(needs.AddInode(fork.value_or(operation.inode)));
+      break;
+    }
     case OpKind::kLocate:
     case OpKind::kMember: needs.AtMain(); break;
   }

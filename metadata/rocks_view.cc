@@ -172,6 +172,10 @@ Result<std::vector<Location>> RocksView::Locations(InodeId inode) const {
   return std::vector<Location>();
 }
 
+Result<std::optional<InodeId>> RocksView::ForkOf(const ObjectId& object) const {
+  return FindFork(store_, object.inode, object.generation);
+}
+
 Result<Totals> RocksView::SubtreeTotals(InodeId directory) const {
   const Attributes attributes = QUADFS_TRY(Get(directory));
   if (attributes.type != FileType::kDirectory) {

@@ -28,6 +28,7 @@ class RocksView final : public View {
   Result<std::pair<InodeId, std::string>> NameOf(InodeId inode) const override;
   Result<std::string> PathOf(InodeId inode) const override;
   Result<Attributes> Resolve(std::string_view path, const Credentials& credentials) const override;
+  Result<std::optional<InodeId>> ForkOf(const ObjectId& object) const override;
   Result<Member> FindMember(CampusId campus, NodeId node) const override;
   Result<std::vector<Member>> Members() const override;
   SequenceNumber Position() const override { return SequenceNumber(position_.load()); }

@@ -55,6 +55,9 @@ class SwitchingView final : public View {
   Result<Attributes> Resolve(std::string_view path, const Credentials& credentials) const override {
     return Current()->view->Resolve(path, credentials);
   }
+  Result<std::optional<InodeId>> ForkOf(const ObjectId& object) const override {
+    return Current()->view->ForkOf(object);
+  }
   Result<Member> FindMember(CampusId campus, NodeId node) const override {
     return Current()->view->FindMember(campus, node);
   }

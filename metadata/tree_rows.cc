@@ -20,6 +20,13 @@ Result<std::optional<Tomb>> FindTomb(const RowReader& rows, InodeId inode) {
   return std::optional(QUADFS_TRY(DecodeTomb(inode, *row)));
 }
 
+Result<std::optional<InodeId>> FindFork(const RowReader& rows, InodeId inode,
+                                        Generation generation) {
+  const auto row = QUADFS_TRY(rows.Read(ForkKey(inode, generation)));
+  if (!row) return std::optional<InodeId>();
+  return std::optional(QUADFS_TRY(DecodeInodeId(*row)));
+}
+
 Result<Attributes> ReadDirectory(const RowReader& rows, InodeId inode) {
   Attributes attributes = QUADFS_TRY(ReadInode(rows, inode));
   if (attributes.type != FileType::kDirectory) {

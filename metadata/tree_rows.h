@@ -17,6 +17,9 @@ namespace quadfs::metadata {
 Result<Attributes> ReadInode(const RowReader& rows, InodeId inode);
 Result<std::optional<Attributes>> FindInode(const RowReader& rows, InodeId inode);
 Result<std::optional<Tomb>> FindTomb(const RowReader& rows, InodeId inode);
+/// The conflict copy that carries that version of the inode since it lost a merge, if it did.
+Result<std::optional<InodeId>> FindFork(const RowReader& rows, InodeId inode,
+                                        Generation generation);
 /// Errors: kNotFound, kNotDirectory.
 Result<Attributes> ReadDirectory(const RowReader& rows, InodeId inode);
 

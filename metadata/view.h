@@ -44,6 +44,10 @@ class View {
   virtual Result<Attributes> Resolve(std::string_view path,
                                      const Credentials& credentials) const = 0;
 
+  /// The inode that carries that version since it lost a merge: the conflict copy. None: it did
+  /// not.
+  virtual Result<std::optional<InodeId>> ForkOf(const ObjectId& object) const = 0;
+
   /// Names by id. Errors: kNotFound.
   virtual Result<Member> FindMember(CampusId campus, NodeId node) const = 0;
   virtual Result<std::vector<Member>> Members() const = 0;

@@ -11,6 +11,9 @@ UploadReader::Need CacheReader::NeedOf(const ObjectId& object) {
   if (!(*found)->unsaved()) return Need::kDrop;
   // The hub cannot take what it has not heard of, and may refuse what is shown here.
   if (!confirm_().ok()) return Need::kWait;
+  const auto fork = view_.ForkOf(object);
+  if (!fork.ok()) return Need::kWait;
+  if (*fork) return Carry(**found, **fork).ok() ? Need::kDrop : Need::kWait;
   const auto attributes = view_.Get(object.inode);
   if (!attributes.ok()) {
     // Its creation may not have reached this replica after a rebuild, so "unknown" is not
@@ -19,6 +22,31 @@ UploadReader::Need CacheReader::NeedOf(const ObjectId& object) {
   }
   if (attributes->nlink == 0 || attributes->generation > object.generation) return Need::kDrop;
   return Need::kSend;
+}
+
+/// Copies what lost a merge under the inode that has it now. Repeated after a crash, it goes on.
+/// Errors: those of the cache (kStale: it is open and was changed since; its next version goes
+/// the same way), kNotFound (the copy is not known here yet).
+Result<void> CacheReader::Carry(cache::CacheObject& object, InodeId carrier) {
+  const auto row = QUADFS_TRY(view_.Get(carrier));
+  const ObjectId copy{carrier, object.id().generation};
+  if (row.nlink > 0 && row.generation == copy.generation) {
+    const auto manifest = object.manifest();
+    if (manifest == nullptr) return Error(ErrorCode::kStale, "the version has no manifest");
+    const auto target = QUADFS_TRY(cache_.FindOrCreate(copy, row.size, row.root));
+    QUADFS_TRY(target->SetManifest(*manifest));
+    for (uint64_t index = 0; index < manifest->block_count(); ++index) {
+      if (target->HasBlock(index)) continue;
+      const auto block = QUADFS_TRY(object.ReadBlock(index));
+      QUADFS_TRY(target->StoreBlock(index, block));
+    }
+    QUADFS_TRY(target->MarkUnsaved());
+    QUADFS_TRY(target->Sync());
+    QUADFS_TRY(on_carried_(copy));
+  } else if (row.nlink > 0 && row.generation < copy.generation) {
+    return Error(ErrorCode::kNotFound, "the version of the copy is not known here yet");
+  }
+  return object.MarkSaved();
 }
 
 uint64_t CacheReader::SizeOf(const ObjectId& object) {
@@ -45,6 +73,8 @@ void CacheReader::Saved(const ObjectId& object) {
 void CacheReader::Dropped(const ObjectId& object) {
   const auto found = cache_.Find(object);
   if (!found.ok() || !(*found)->unsaved() || (*found)->dirty()) return;
+  const auto fork = view_.ForkOf(object);
+  if (!fork.ok() || (*fork && !Carry(**found, **fork).ok())) return;  // Queued at the next start.
   const auto attributes = view_.Get(object.inode);
   if (attributes.ok() && (attributes->nlink == 0 || attributes->generation > object.generation)) {
     (*found)->Discard();

@@ -22,10 +22,12 @@ class NodeDataImpl final : public NodeData {
         replica_(replica),
         source_(hub),
         fetcher_(Fetcher::Create({}, cache, source_)),
-        reader_(cache, replica.view(),
-                [&replica] {
-                  return replica.Flush(Deadline::After(std::chrono::seconds(5)), /*patient=*/true);
-                }),
+        reader_(
+            cache, replica.view(),
+            [&replica] {
+              return replica.Flush(Deadline::After(std::chrono::seconds(5)), /*patient=*/true);
+            },
+            [this](const ObjectId& copy) { return write_back_->Enqueue(copy, false); }),
         wants_(hub, reader_),
         reporter_(
             {options_.campus, options_.node}, cache, replica.view(),
@@ -43,7 +45,7 @@ class NodeDataImpl final : public NodeData {
   Fetcher& fetcher() override { return *fetcher_; }
   WriteBack& write_back() override { return *write_back_; }
   void OnMessage(const metadata::Message& message) override;
-  void OnChange(const metadata::Change& change) override { reporter_.OnChange(change); }
+  void OnChange(const metadata::Change& change) override;
   SaveState StateOf(const metadata::Attributes& attributes) const override {
     return locations_.StateOf(attributes);
   }
@@ -80,6 +82,11 @@ Result<void> NodeDataImpl::Start(metadata::LocalStore& local, transport::Client&
     if (object->unsaved()) QUADFS_TRY(write_back_->Enqueue(object->id(), false));
   }
   return {};
+}
+
+void NodeDataImpl::OnChange(const metadata::Change& change) {
+  for (const InodeId inode : change.contents) write_back_->Hurry(inode);
+  reporter_.OnChange(change);
 }
 
 void NodeDataImpl::OnMessage(const metadata::Message& message) {

@@ -59,6 +59,7 @@ class WriteBackImpl final : public WriteBack {
   void Start();
 
   Result<void> Enqueue(const ObjectId& object, bool sync) override;
+  void Hurry(InodeId inode) override;
   Result<void> WaitDrained(std::optional<InodeId> inode, Deadline deadline) override;
   std::vector<Entry> Entries(size_t limit) const override;
   Status status() const override;
@@ -164,6 +165,13 @@ Result<void> WriteBackImpl::Enqueue(const ObjectId& object, bool sync) {
     reader_.Dropped(older_object);
   }
   return gone.items.empty() ? Result<void>() : local_.Write(gone);
+}
+
+void WriteBackImpl::Hurry(InodeId inode) {
+  MutexLock lock(mutex_);
+  if (!queue_.Holds(inode)) return;
+  queue_.Hurry(inode);
+  work_.NotifyAll();
 }
 
 Result<void> WriteBackImpl::WaitDrained(std::optional<InodeId> inode, Deadline deadline) {

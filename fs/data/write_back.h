@@ -63,6 +63,8 @@ class WriteBack {
   virtual ~WriteBack() = default;
   /// Durable when it returns (after the index's Sync if `sync`).
   virtual Result<void> Enqueue(const ObjectId& object, bool sync) = 0;
+  /// Versions of that inode that wait for another attempt are looked at now.
+  virtual void Hurry(InodeId inode) = 0;
   /// Returns when the queue no longer holds `object`, or any version of the inode.
   virtual Result<void> WaitDrained(std::optional<InodeId> inode, Deadline deadline) = 0;
   virtual std::vector<Entry> Entries(size_t limit) const = 0;

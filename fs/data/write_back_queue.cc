@@ -54,6 +54,16 @@ void WriteBackQueue::Later(uint64_t number, Clock::TimePoint at) {
   later_.emplace(at, number);
 }
 
+void WriteBackQueue::Hurry(InodeId inode) {
+  const auto found = by_inode_.find(inode);
+  if (found == by_inode_.end()) return;
+  std::erase_if(later_, [&](const auto& row) {
+    if (!found->second.contains(row.second)) return false;
+    (IsLarge(items_.at(row.second)) ? large_ : small_).insert(row.second);
+    return true;
+  });
+}
+
 void WriteBackQueue::Remove(uint64_t number) {
   const auto found = items_.find(number);
   if (found == items_.end()) return;

@@ -37,6 +37,7 @@ class WriteBackQueue {
   /// When Take may find something that it does not find now.
   std::optional<Clock::TimePoint> NextDue() const;
   void Later(uint64_t number, Clock::TimePoint at);  ///< Not sent: again at `at`.
+  void Hurry(InodeId inode);                         ///< What waits of that inode is ready.
   void Remove(uint64_t number);
 
   Item* Find(uint64_t number);

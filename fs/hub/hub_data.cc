@@ -71,8 +71,12 @@ HubDataImpl::HubDataImpl(Options options, metadata::LocalStore& local, cache::Bl
       reader_({hub.view(), store, cache, *fetcher_, source_}),
       local_reader_({hub.view(), store, cache, *local_fetcher_, local_source_}),
       store_reader_(store, hub.view(), local_reader_),
-      mirror_(local, store, hub.view(), options_.primary,
-              [this](const ObjectId& object) { return OnHeld(object); }),
+      mirror_(
+          local, store, hub.view(), options_.primary,
+          [this](const ObjectId& object) {
+            return ingest_.CarryFork(object, Deadline::After(kLocateDeadline));
+          },
+          [this](const ObjectId& object) { return OnHeld(object); }),
       ingest_(options_.campus, hub, store, mirror_.tree(),
               [this](const ObjectId& object) { return OnStored(object); }),
       service_(options_.campus, options_.primary, reader_, broker_, ingest_),

@@ -156,6 +156,11 @@ Result<void> Ingest::Commit(const ObjectId& object, Deadline deadline) {
     if (incoming == nullptr) {
       return Error(ErrorCode::kNotFound, "no such upload: announce it again");
     }
+    // What it replaces may be the only copy of what lost a merge. Damaged, it is none.
+    if (const auto held = store_.HeldGeneration(object.inode)) {
+      auto carried = CarryFork({object.inode, *held}, deadline);
+      if (!carried.ok() && carried.error().code() != ErrorCode::kCorruption) return carried;
+    }
     auto committed = tree_.Commit(object, *incoming);
     // The same commit may have ended in another request.
     if (!committed.ok() && !store_.Holds(object)) return committed;
@@ -163,6 +168,35 @@ Result<void> Ingest::Commit(const ObjectId& object, Deadline deadline) {
   }
   QUADFS_TRY(on_stored_(object));
   return Locate(object, deadline);
+}
+
+Result<void> Ingest::CarryFork(const ObjectId& held, Deadline deadline) {
+  const auto carrier = QUADFS_TRY(hub_.view().ForkOf(held));
+  if (!carrier) return {};
+  const ObjectId copy{*carrier, held.generation};
+  auto current = CheckCurrent(copy);
+  if (current.ok()) {
+    if (!store_.Holds(copy)) QUADFS_TRY(CopyHeld(held, copy));
+    QUADFS_TRY(on_stored_(copy));
+    QUADFS_TRY(Locate(copy, deadline));
+  } else if (current.error().code() != ErrorCode::kStale) {
+    return current;
+  }
+  return tree_.Drop(held);
+}
+
+Result<void> Ingest::CopyHeld(const ObjectId& from, const ObjectId& to) {
+  const auto held = QUADFS_TRY(store_.ReadManifest(from));
+  const auto incoming = QUADFS_TRY(Begin(to, held));
+  const auto& manifest = incoming->manifest();
+  for (const uint64_t index : incoming->Missing(static_cast<size_t>(manifest.block_count()))) {
+    const auto block = QUADFS_TRY(store_.ReadBlock(from, index));
+    QUADFS_TRY(incoming->WriteBlock(index, block));
+  }
+  auto committed = tree_.Commit(to, *incoming);
+  if (!committed.ok() && !store_.Holds(to)) return committed;  // Another request may have done it.
+  Forget(to);
+  return {};
 }
 
 Result<void> Ingest::TakeWhole(transport::Request& request, const Range& range) {

@@ -46,6 +46,11 @@ class Ingest {
   /// All three in one: the body is manifest and blocks.
   Result<void> TakeWhole(transport::Request& request, const Range& range);
 
+  /// What the store holds and lost a merge becomes the conflict copy's, passed on and told like an
+  /// upload. Another version: nothing. Errors: kBusy (this hub has not heard of the copy's version
+  /// yet), those of the store (kCorruption: it was damaged), kUnavailable.
+  Result<void> CarryFork(const ObjectId& held, Deadline deadline);
+
   /// Tells the log that the store holds it, unless the log knows. Errors: as Hub::Submit.
   Result<void> Locate(const ObjectId& object, Deadline deadline);
 
@@ -55,6 +60,7 @@ class Ingest {
   static constexpr size_t kMaxRanges = 1024;   ///< Named in one answer.
   Result<void> CheckWanted(const ObjectId& object, const cache::Manifest& manifest) const;
   Result<void> CheckCurrent(const ObjectId& object) const;
+  Result<void> CopyHeld(const ObjectId& from, const ObjectId& to);
   Result<IncomingRef> Begin(const ObjectId& object, const cache::Manifest& manifest);
   void CopyUnchanged(const ObjectId& object, cache::Incoming& incoming, Deadline deadline) const;
   IncomingRef Find(const ObjectId& object);

@@ -114,6 +114,13 @@ Result<void> StoreTree::Check(InodeId inode) {
                    : CheckFile(inode, *record, *attributes);
 }
 
+Result<void> StoreTree::Drop(const ObjectId& object) {
+  MutexLock lock(structure_);
+  if (committing_.contains(object.inode) || !store_.Holds(object)) return {};
+  const auto record = QUADFS_TRY(records_.Find(object.inode));
+  return record ? RemoveGone(object.inode, *record) : store_.Remove(object.inode);
+}
+
 Result<void> StoreTree::CheckFile(InodeId inode, StoreRecord record,
                                   const metadata::Attributes& attributes) {
   if (!store_.HeldGeneration(inode)) return records_.Erase(inode);  // Its upload never ended.

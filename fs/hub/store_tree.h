@@ -37,6 +37,9 @@ class StoreTree {
   /// Name, attributes, existence: as the view says. Errors: kBusy (try again later), kIo, ….
   Result<void> Check(InodeId inode);
 
+  /// The version is not the inode's any more: it leaves the tree.
+  Result<void> Drop(const ObjectId& object);
+
   const StoreRecords& records() const { return records_; }
 
  private:

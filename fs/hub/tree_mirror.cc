@@ -14,8 +14,10 @@ constexpr std::chrono::milliseconds kMaxBackOff{30000};
 }  // namespace
 
 TreeMirror::TreeMirror(metadata::LocalStore& local, cache::TreeStore& store,
-                       const metadata::View& view, bool all_directories, OnHeld on_held)
+                       const metadata::View& view, bool all_directories, OnHeld carry,
+                       OnHeld on_held)
     : store_(store),
+      carry_(std::move(carry)),
       on_held_(std::move(on_held)),
       tree_(local, store, view, all_directories, [this](InodeId inode) { Check(inode); }) {}
 
@@ -123,6 +125,9 @@ void TreeMirror::Purge() {
 }
 
 Result<void> TreeMirror::DoOne(InodeId inode) {
+  if (const auto generation = store_.HeldGeneration(inode)) {
+    QUADFS_TRY(carry_({inode, *generation}));
+  }
   QUADFS_TRY(tree_.Check(inode));
   if (const auto generation = store_.HeldGeneration(inode)) {
     return on_held_({inode, *generation});

@@ -17,19 +17,20 @@ namespace quadfs::fs {
 
 /// Keeps the campus's store as the namespace says, behind the changes: renames, removals, modes,
 /// owners, times, moves of directories. At start it goes through all that the store has, and hands
-/// each held version to `on_held`, which tells the log what it may not know.
-/// Threads: every method may be called concurrently; a thread of its own does the work.
+/// each held version to `carry`, which saves what lost a merge, and to `on_held`, which tells the
+/// log what it may not know. Threads: every method may be called concurrently; a thread of its own
+/// does the work.
 class TreeMirror {
  public:
   struct Status {
     uint64_t waiting = 0;
     std::string problem;  ///< Last failure; empty after a success.
   };
-  /// Errors of `on_held` are tried again.
+  /// Errors of these are tried again.
   using OnHeld = std::function<Result<void>(const ObjectId&)>;
 
   TreeMirror(metadata::LocalStore& local, cache::TreeStore& store, const metadata::View& view,
-             bool all_directories, OnHeld on_held);
+             bool all_directories, OnHeld carry, OnHeld on_held);
   ~TreeMirror() { Stop(); }
 
   StoreTree& tree() { return tree_; }
@@ -53,7 +54,7 @@ class TreeMirror {
   void Purge();
 
   cache::TreeStore& store_;
-  const OnHeld on_held_;
+  const OnHeld carry_, on_held_;
 
   mutable Mutex mutex_;
   CondVar work_, idle_;

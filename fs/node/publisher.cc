@@ -36,15 +36,27 @@ Result<void> Publisher::PublishNow(OpenFile& file, Deadline deadline) {
   return PublishContent(file, deadline);
 }
 
+// The row that the file's content goes on from: its own or, where the version it was made from lost
+// a merge, that of the conflict copy which has that version now.
+Result<Attributes> Publisher::RowOf(const OpenFile& file) const {
+  Attributes row = QUADFS_TRY(core_.view().Get(file.inode));
+  if (row.generation == file.version.generation) return row;
+  const auto fork = QUADFS_TRY(core_.view().ForkOf({file.inode, file.version.generation}));
+  if (!fork) return row;
+  const auto copy = core_.view().Get(*fork);
+  if (!copy.ok() || copy->nlink == 0) return row;
+  const bool goes_on = copy->generation == file.version.generation ||
+                       (file.pending && copy->generation == file.pending->generation);
+  return goes_on ? *copy : row;
+}
+
 Result<void> Publisher::PublishContent(OpenFile& file, Deadline deadline) {
   if (!core_.replica.status().connected) {
     return Error(ErrorCode::kUnavailable, "no contact with the hub");
   }
   for (int round = 0; round < kMaxRounds; ++round) {
-    auto found = core_.view().Get(file.inode);
-    if (found.ok() && found->nlink == 0)
-      return {};  // Removed: nobody can reach it but its handles.
-    const Attributes row = QUADFS_TRY(std::move(found));
+    const Attributes row = QUADFS_TRY(RowOf(file));
+    if (row.nlink == 0) return {};  // Removed: nobody can reach it but its handles.
     if (!file.object->complete()) {
       QUADFS_TRY(core_.data.fetcher().Complete(file.object, Fetcher::Priority::kReader, deadline));
     }
@@ -65,7 +77,7 @@ Result<void> Publisher::PublishContent(OpenFile& file, Deadline deadline) {
                       row.root == root && !drops_set_id;
     if (same) {
       if (row.mtime_ns != before.mtime_ns && file.Changed()) {
-        QUADFS_TRY(PublishTime(file, before.mtime_ns, deadline));
+        QUADFS_TRY(PublishTime(file, row.inode, before.mtime_ns, deadline));
       }
       return Accept(file, row.generation, std::move(manifest), before);
     }
@@ -93,6 +105,7 @@ Result<void> Publisher::PublishContent(OpenFile& file, Deadline deadline) {
     if (answer.ok()) {
       const MutexLock lock(file.mutex);
       file.version = answer->attributes;
+      file.version.inode = file.inode;
     } else if (answer.error().code() == ErrorCode::kStale) {
       QUADFS_TRY(core_.replica.Barrier(false, deadline));
       continue;
@@ -109,18 +122,19 @@ Result<void> Publisher::PublishContent(OpenFile& file, Deadline deadline) {
       return std::move(answer).error();
     }
     // The operation has no way to say 1970: there, 0 means now.
-    if (before.mtime_ns == 0) QUADFS_TRY(PublishTime(file, 0, deadline));
+    if (before.mtime_ns == 0) QUADFS_TRY(PublishTime(file, row.inode, 0, deadline));
     return Accept(file, publish.generation, std::move(manifest), before);
   }
   return Error(ErrorCode::kUnavailable, "other nodes publish the same file all the time");
 }
 
 // Written, but with the same bytes.
-Result<void> Publisher::PublishTime(OpenFile& file, int64_t mtime_ns, Deadline deadline) {
+Result<void> Publisher::PublishTime(OpenFile& file, InodeId inode, int64_t mtime_ns,
+                                    Deadline deadline) {
   metadata::Operation touch;
   touch.kind = metadata::OpKind::kSetAttributes;
   touch.now_ns = Clock::System().WallNanoseconds();
-  touch.inode = file.inode;
+  touch.inode = inode;
   touch.set_mask = metadata::kSetMtime;
   touch.mtime_ns = mtime_ns;
   const auto done = QUADFS_TRY(core_.replica.Submit(touch, deadline));
@@ -179,7 +193,7 @@ Result<void> Publisher::Finish(OpenFile& file, Deadline deadline) {
     return {};
   }
   QUADFS_TRY(PublishNow(file, deadline));
-  if (auto row = core_.view().Get(file.inode); row.ok() && row->nlink == 0) {
+  if (auto row = RowOf(file); row.ok() && row->nlink == 0) {
     if (file.handles == 0) {
       file.object->Discard();
       const MutexLock lock(file.mutex);

@@ -66,7 +66,8 @@ class Publisher {
   };
 
   Result<void> PublishContent(OpenFile& file, Deadline deadline);
-  Result<void> PublishTime(OpenFile& file, int64_t mtime_ns, Deadline deadline);
+  Result<metadata::Attributes> RowOf(const OpenFile& file) const;
+  Result<void> PublishTime(OpenFile& file, InodeId inode, int64_t mtime_ns, Deadline deadline);
   Result<void> Accept(OpenFile& file, Generation generation, cache::Manifest manifest,
                       const FileSignature& before);
   Result<void> Reconcile(OpenFile& file, const metadata::Attributes& row,

@@ -151,7 +151,8 @@ void Publisher::Recover() {
     const ObjectId id = object->id();
     if (DropHalfGrown(core_, *object)) continue;
     const auto row = core_.view().Get(id.inode);
-    if (row.ok() && row->nlink == 0) {
+    const auto fork = core_.view().ForkOf(id);
+    if (row.ok() && row->nlink == 0 && fork.ok() && !*fork) {
       object->Discard();  // Nobody can reach it any more.
       continue;
     }

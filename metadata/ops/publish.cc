@@ -35,7 +35,9 @@ Result<void> ApplyPublish(TreeEdit& tree, Attributes& attributes, const Operatio
 Result<OpResult> ExecutePublish(TreeEdit& tree, const Operation& op, CampusId executing) {
   OpResult result;
   Attributes& attributes = result.attributes;
-  attributes = QUADFS_TRY(ReadInode(tree, op.inode));
+  // What a writer had open goes on where his version went when it lost a merge.
+  const auto fork = QUADFS_TRY(FindFork(tree, op.inode, op.base));
+  attributes = QUADFS_TRY(ReadInode(tree, fork.value_or(op.inode)));
   if (attributes.type != FileType::kRegular) {
     return Error(ErrorCode::kInvalidArgument, "only regular files have content");
   }
@@ -46,6 +48,7 @@ Result<OpResult> ExecutePublish(TreeEdit& tree, const Operation& op, CampusId ex
     return Error(ErrorCode::kInvalidArgument, "a publish needs a higher version and a sane size");
   }
   QUADFS_TRY(ApplyPublish(tree, attributes, op, op.base, executing));
+  if (fork) tree.Set(ForkKey(op.inode, op.generation), EncodeInodeId(*fork));
   return result;
 }
 

@@ -127,6 +127,56 @@ class Cut(labkit.LabTest):
         until("writing again", lambda: os.mkdir(self.lab.grid("b1", "again")) is None, 60)
         self.assertEqual(open(self.lab.grid("b1", "far"), "rb").read(), b"f" * 5_000_000)
 
+    def test_what_both_sides_of_a_cut_wrote_is_kept(self):
+        def write(node, name, byte, size):
+            with open(self.lab.grid(node, name), "wb") as file:
+                file.write(byte * size)
+        names = ("both", "held")
+        for name in names:
+            write("b1", name, b"0", 100_000)
+        self.lab.sync("b1", "/grid", "archived")
+        for node in ("main1", "a1"):
+            for name in names:
+                until(f"{name} at {node}", lambda n=node, f=name: os.path.getsize(self.lab.grid(n, f)) == 100_000)
+        held = open(self.lab.grid("b1", "held"), "r+b")
+        self.lab.run("cut", "main", "b")
+        try:
+            for name in names:
+                write("b1", name, b"b", 2_500_000)
+            held.write(b"b" * 10)
+            os.fsync(held.fileno())
+            for name in names:   # main waits until b's lease is over.
+                until(f"{name} written at main", lambda f=name: write("main1", f, b"m", 1_500_000) is None, 60)
+                until(f"{name} of main at a", lambda f=name: os.path.getsize(self.lab.grid("a1", f)) == 1_500_000, 60)
+        finally:
+            self.lab.run("heal", "main", "b")
+        def contents(node):
+            found = {}
+            for name in os.listdir(self.lab.grid(node)):
+                if name.split(".")[0] in names:
+                    with open(self.lab.grid(node, name), "rb") as file:
+                        found[name] = file.read()
+            return found
+        def both_kept(node):
+            kept = contents(node)
+            return kept if all(
+                {b"m" * 1_500_000, b"b" * 2_500_000} <= {c for n, c in kept.items() if n.split(".")[0] == name}
+                for name in names if (node, name) != ("b1", "held")) else None   # Still being written.
+        held.seek(2_499_990)   # Its version lost, but it goes on.
+        for node in ("main1", "a1", "b1"):
+            until(f"both contents at {node}", lambda n=node: both_kept(n), 60)
+        held.write(b"e" * 10)
+        held.close()
+        last = b"b" * 2_499_990 + b"e" * 10
+        for node in ("main1", "a1", "b1"):
+            until(f"what was written after the cut at {node}", lambda n=node: last in contents(n).values(), 60)
+            self.assertIn(b"m" * 1_500_000, [contents(node)[name] for name in names])
+        self.lab.sync("b1", "/grid", "archived")
+        archive = self.lab.run("archive").strip()
+        until("both in the archive", lambda: {b"b" * 2_500_000, last} <= {
+            open(os.path.join(archive, name), "rb").read() for name in os.listdir(archive)
+            if name.split(".")[0] in names}, 60)
+
 
 if __name__ == "__main__":
     labkit.main()

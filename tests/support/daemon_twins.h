@@ -110,6 +110,9 @@ class MembersHub final : public metadata::Hub {
                                          const metadata::Credentials&) const override {
       return None();
     }
+    Result<std::optional<InodeId>> ForkOf(const ObjectId&) const override {
+      return std::optional<InodeId>();
+    }
     Result<metadata::Member> FindMember(CampusId campus, NodeId node) const override {
       for (const metadata::Member& member : members) {
         if (member.campus == campus && member.node == node) return member;

@@ -92,6 +92,10 @@ class TestNamespace final : public metadata::View {
     MutexLock lock(mutex_);
     members_.push_back(member);
   }
+  void SetFork(const ObjectId& object, InodeId carrier) {
+    MutexLock lock(mutex_);
+    forks_[object] = carrier;
+  }
   void SetTotals(InodeId directory, const metadata::Totals& totals) {
     MutexLock lock(mutex_);
     totals_[directory] = totals;
@@ -129,6 +133,11 @@ class TestNamespace final : public metadata::View {
     const auto found = totals_.find(directory);
     return found == totals_.end() ? metadata::Totals() : found->second;
   }
+  Result<std::optional<InodeId>> ForkOf(const ObjectId& object) const override {
+    MutexLock lock(mutex_);
+    const auto found = forks_.find(object);
+    return found == forks_.end() ? std::optional<InodeId>() : found->second;
+  }
   Result<metadata::Member> FindMember(CampusId campus, NodeId node) const override {
     MutexLock lock(mutex_);
     for (const auto& member : members_) {
@@ -164,6 +173,7 @@ class TestNamespace final : public metadata::View {
   std::map<InodeId, Row> rows_ QUADFS_GUARDED_BY(mutex_);
   std::map<InodeId, std::vector<metadata::Location>> locations_ QUADFS_GUARDED_BY(mutex_);
   std::map<std::pair<InodeId, std::string>, std::string> xattrs_ QUADFS_GUARDED_BY(mutex_);
+  std::map<ObjectId, InodeId> forks_ QUADFS_GUARDED_BY(mutex_);
   std::map<InodeId, metadata::Totals> totals_ QUADFS_GUARDED_BY(mutex_);
   std::vector<metadata::Member> members_ QUADFS_GUARDED_BY(mutex_);
   uint64_t next_inode_ QUADFS_GUARDED_BY(mutex_) = 100;

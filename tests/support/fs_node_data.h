@@ -89,6 +89,7 @@ class TwinWriteBack final : public fs::WriteBack {
     }
     return {};
   }
+  void Hurry(InodeId) override {}
   Result<void> WaitDrained(std::optional<InodeId>, Deadline) override { return {}; }
   std::vector<Entry> Entries(size_t) const override { return {}; }
   Status status() const override { return {}; }

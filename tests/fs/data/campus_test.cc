@@ -75,6 +75,48 @@ TEST_F(CampusTest, SmallFilesOfAnotherCampusArriveAsBundles) {
 }
 
 // Both b hub's blocks and many readers: the line to main carries each block once.
+// What lost a merge is the conflict copy's, whether it was still at the node, in its campus's store
+// or about to be replaced there.
+TEST_F(CampusTest, WhatLostAMergeIsKeptUnderTheConflictCopy) {
+  const Content theirs = MakeContent(3'000'000, 61), ours = MakeContent(2'500'000, 62);
+  const auto lose = [&](const std::string& name, InodeId file, const ObjectId& lost) {
+    const InodeId copy = names_.MakeFile(kRootInode, name);
+    const auto manifest = b1_.cache->Find(lost).value()->manifest();
+    names_.Publish({copy, lost.generation}, *manifest,
+                   {b_.campus(), NodeId(7), lost.generation, false});
+    names_.SetFork(lost, copy);
+    a1_.Write(file, theirs);
+    metadata::Change change;
+    change.attributes = change.contents = {file};
+    b_.data->OnChange(change);
+    b1_.data->OnChange(change);
+    EXPECT_THAT(a1_.data->write_back().WaitDrained(file, InTime()), IsOk());
+    return ObjectId{copy, lost.generation};
+  };
+  const auto expect_kept = [&](const ObjectId& copy) {
+    const metadata::Location archived{main_.campus(), NodeId(0), copy.generation, true};
+    const auto by = InTime();
+    while (!names_.Has(copy.inode, archived) && !by.Passed()) std::this_thread::yield();
+    EXPECT_TRUE(names_.Has(copy.inode, archived)) << b_.data->status().problem;
+    EXPECT_EQ(a1_.Read(copy).value(), ours);
+  };
+  // Still at the node.
+  const InodeId first = names_.MakeFile(kRootInode, "first");
+  b1_.data->write_back().SetPaused(true);
+  const ObjectId at_node = lose("first.copy", first, b1_.Write(first, ours));
+  b1_.data->write_back().SetPaused(false);
+  expect_kept(at_node);
+  // In the store of its campus.
+  const InodeId second = names_.MakeFile(kRootInode, "second");
+  b_.data->write_back()->SetPaused(true);
+  const ObjectId stored = b1_.Write(second, ours);
+  ASSERT_THAT(b1_.data->write_back().WaitDrained(second, InTime()), IsOk());
+  const ObjectId at_hub = lose("second.copy", second, stored);
+  b_.data->write_back()->SetPaused(false);
+  expect_kept(at_hub);
+  EXPECT_EQ(test::ReadContent(b_.PathInStore("second.copy")), ours);
+}
+
 TEST_F(CampusTest, ManyReadersOfACampusShareOneFetch) {
   const InodeId inode = names_.MakeFile(kRootInode, "shared");
   const Content content = MakeContent(12 * kBlockBytes, 3);

@@ -230,6 +230,28 @@ TEST_F(MergeRulesTest, AFileWrittenOnBothSidesIsForked) {
   EXPECT_EQ(holders.back().node, NodeId(20));
 }
 
+// Who had the version open that lost goes on writing the copy, also after he heard of it.
+TEST_F(MergeRulesTest, WhatLostIsWrittenOnAsTheConflictCopy) {
+  m.Create("f");
+  m.Write("f", 1);
+  Cut();
+  m.Write("f", 2);
+  c.Write("f", 3);
+  const InodeId f = c.Find("f");
+  Operation again;
+  again.kind = OpKind::kPublish;
+  again.inode = f;
+  again.base = ReadInode(branch_, f)->generation;
+  again.generation = NextGeneration(again.base, Random::System());
+  again.size = 5;
+  again.root.bytes[0] = 5;
+  again.location.node = NodeId(20);
+  Heal();
+  m.Run(again);
+  EXPECT_THAT(Tree(), ElementsAre("f:2", "f.conflict-2-1:5"));
+  EXPECT_EQ(FindFork(main_, f, again.generation).value(), ConflictInode(kBranch, 1));
+}
+
 TEST_F(MergeRulesTest, ARemovedFileThatWasWrittenComesBack) {
   m.Directory("d");
   m.Create("d/f");
