@@ -69,33 +69,41 @@ Result<void> BlockCutter::Deliver(std::span<const std::byte> block) {
   return {};
 }
 
+Result<void> BlockCutter::DeliverArrived() {
+  auto done = Deliver(block_->bytes());
+  EndBlock(done.ok());
+  return done;
+}
+
+void BlockCutter::EndBlock(bool good) {
+  if (block_ != nullptr) std::exchange(block_, nullptr)->End(good);
+}
+
 Result<void> BlockCutter::Feed(std::span<const std::byte> bytes) {
   if (manifest_sink_) bytes = QUADFS_TRY(TakeManifest(bytes));
   while (!bytes.empty()) {
     const size_t wanted = next_ < end_ ? WantedBytes() : 0;
     if (wanted == 0) return Error(ErrorCode::kCorruption, "more bytes than asked for were sent");
-    if (block_.empty() && bytes.size() >= wanted) {
+    if (block_ == nullptr && bytes.size() >= wanted) {
       if (auto done = Deliver(bytes.subspan(0, wanted)); !done.ok()) return done;
       bytes = bytes.subspan(wanted);
       continue;
     }
-    if (block_.capacity() == 0) block_.reserve(kBlockBytes);
-    const size_t count = std::min(bytes.size(), wanted - block_.size());
-    block_.insert(block_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(count));
-    bytes = bytes.subspan(count);
-    if (block_.size() < wanted) break;
-    if (auto done = Deliver(block_); !done.ok()) return done;
-    block_.clear();
+    const bool begins = block_ == nullptr;
+    if (begins) block_ = std::make_shared<ArrivingBlock>(wanted);
+    bytes = bytes.subspan(block_->Append(bytes));
+    if (begins) sink_.Begins(next_, block_);
+    if (!block_->full()) break;
+    if (auto done = DeliverArrived(); !done.ok()) return done;
   }
   return {};
 }
 
 Result<void> BlockCutter::Finish() {
-  if (!manifest_sink_ && !size_bytes_ && next_ + 1 == end_ && !block_.empty()) {
-    if (auto done = Deliver(block_); !done.ok()) return done;
-    block_.clear();
+  if (!manifest_sink_ && !size_bytes_ && next_ + 1 == end_ && block_ != nullptr) {
+    if (auto done = DeliverArrived(); !done.ok()) return done;
   }
-  if (manifest_sink_ || next_ < end_ || !block_.empty()) {
+  if (manifest_sink_ || next_ < end_ || block_ != nullptr) {
     return Error(ErrorCode::kUnavailable, "the peer sent fewer bytes than asked for");
   }
   return {};

@@ -4,7 +4,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "fs/data/block_source.h"
 
@@ -19,9 +18,11 @@ class BlockCutter {
   static constexpr size_t kMaxManifestBytes = size_t{17} << 20;
 
   /// `size_bytes`: of the whole object, if known; else only the last block asked for may be short.
-  BlockCutter(uint64_t first, uint64_t count, std::optional<uint64_t> size_bytes,
-              BlockSource::BlockSink sink)
+  BlockCutter(uint64_t first, uint64_t count, std::optional<uint64_t> size_bytes, BlockSink sink)
       : next_(first), end_(first + count), size_bytes_(size_bytes), sink_(std::move(sink)) {}
+  ~BlockCutter() { EndBlock(false); }
+  BlockCutter(const BlockCutter&) = delete;
+  BlockCutter& operator=(const BlockCutter&) = delete;
   /// Before the first Feed: the body begins with a manifest.
   void ExpectManifest(BlockSource::ManifestSink sink) { manifest_sink_ = std::move(sink); }
 
@@ -36,14 +37,16 @@ class BlockCutter {
   Result<std::span<const std::byte>> TakeManifest(std::span<const std::byte> bytes);
   size_t WantedBytes() const;
   Result<void> Deliver(std::span<const std::byte> block);
+  Result<void> DeliverArrived();
+  void EndBlock(bool good);
 
   uint64_t next_;
   const uint64_t end_;
   std::optional<uint64_t> size_bytes_;
-  const BlockSource::BlockSink sink_;
+  const BlockSink sink_;
   BlockSource::ManifestSink manifest_sink_;  ///< Empty: none expected, or taken.
   std::string manifest_;                     ///< With its 4 bytes of length.
-  std::vector<std::byte> block_;
+  ArrivingBlockRef block_;                   ///< None: the next byte begins a block.
 };
 
 /// What ExpectManifest takes: length and manifest.

@@ -1,15 +1,42 @@
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "cache/manifest.h"
+#include "fs/data/arriving_block.h"
 #include "transport/base/clock.h"
 #include "transport/base/ids.h"
 #include "transport/base/result.h"
 
 namespace quadfs::fs {
+
+/// Takes the blocks of a fetch, one whole block at a time. An error ends the fetch.
+class BlockSink {
+ public:
+  using Take = std::function<Result<void>(uint64_t index, std::span<const std::byte> block)>;
+  using Begin = std::function<void(uint64_t index, ArrivingBlockRef block)>;
+
+  template <typename F>
+  requires std::convertible_to<F, Take> BlockSink(F take)
+      : take_(std::move(take)) {}  // NOLINT: a lambda is a sink.
+  /// `begin` is told of each block that comes in pieces when its first piece is here.
+  BlockSink(Take take, Begin begin) : take_(std::move(take)), begin_(std::move(begin)) {}
+
+  Result<void> operator()(uint64_t index, std::span<const std::byte> block) const {
+    return take_(index, block);
+  }
+  void Begins(uint64_t index, const ArrivingBlockRef& block) const {
+    if (begin_) begin_(index, block);
+  }
+
+ private:
+  Take take_;
+  Begin begin_;
+};
 
 /// Where blocks of object versions can be had from: at a node its hub; at a hub its store, its
 /// cache, a node of the campus, main or another campus. Nothing it gives is trusted: the receiver
@@ -18,8 +45,6 @@ namespace quadfs::fs {
 /// Errors: kNotFound (nobody holds that version any more), kUnavailable, kTimedOut, kCorruption.
 class BlockSource {
  public:
-  /// Takes one whole block. An error ends the fetch.
-  using BlockSink = std::function<Result<void>(uint64_t index, std::span<const std::byte> block)>;
   /// Takes the manifest of the version asked for. An error ends the fetch.
   using ManifestSink = std::function<Result<void>(cache::Manifest manifest)>;
   /// Takes one whole small object (one block or empty).

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cache/block_cache.h"
+#include "fs/data/arriving_block.h"
 #include "fs/data/fetcher.h"
 #include "transport/base/mutex.h"
 
@@ -38,6 +39,7 @@ struct FetchFlight {
   bool manifest_in_flight = false;  ///< A run brings it; the others are parked meanwhile.
   uint64_t version = 0;             ///< Counts blocks that arrived.
   std::unordered_set<uint64_t> in_flight;
+  std::unordered_map<uint64_t, ArrivingBlockRef> arriving;  ///< Of those in flight.
   std::list<FetchWaiter*> waiters;
   std::optional<Error> last_error;
   CondVar changed;

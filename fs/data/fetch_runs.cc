@@ -124,9 +124,13 @@ Deadline FetcherImpl::RunDeadline(const FetchRun& run) const {
 
 void FetcherImpl::Execute(FetchRun run) {
   if (!SkipPresent(run)) return;
-  const auto sink = [&](uint64_t index, std::span<const std::byte> block) {
-    return TakeBlock(run, index, block);
-  };
+  const BlockSink sink(
+      [&](uint64_t index, std::span<const std::byte> block) {
+        return TakeBlock(run, index, block);
+      },
+      [&](uint64_t index, ArrivingBlockRef block) {
+        BeginBlock(*run.flight, index, std::move(block));
+      });
   const uint64_t count = run.end - run.first;
   const Deadline deadline = RunDeadline(run);
   auto fetched =
@@ -173,9 +177,18 @@ Result<void> FetcherImpl::TakeBlock(FetchRun& run, uint64_t index,
   return {};
 }
 
+void FetcherImpl::BeginBlock(FetchFlight& flight, uint64_t index, ArrivingBlockRef block) {
+  MutexLock lock(mutex_);
+  if (!flight.in_flight.contains(index)) return;  // Not one that was asked for.
+  flight.arriving[index] = std::move(block);
+  ++flight.version;
+  flight.changed.NotifyAll();
+}
+
 void FetcherImpl::Arrived(FetchFlight& flight, uint64_t index, size_t bytes) {
   MutexLock lock(mutex_);
   flight.in_flight.erase(index);
+  flight.arriving.erase(index);
   flight.last_error.reset();
   ++flight.version;
   ++status_.fetched_blocks;
@@ -210,7 +223,10 @@ void FetcherImpl::GiveUp(FetchFlight& flight, uint64_t first, uint64_t end, cons
 void FetcherImpl::EndRun(const FetchRun& run, std::optional<Error> error) {
   MutexLock lock(mutex_);
   auto& flight = *run.flight;
-  for (uint64_t i = run.first; i < run.end; ++i) flight.in_flight.erase(i);
+  for (uint64_t i = run.first; i < run.end; ++i) {
+    flight.in_flight.erase(i);
+    flight.arriving.erase(i);
+  }
   if (run.with_manifest) Unpark(flight);
   if (!error) return;
   ++status_.failed_runs;

@@ -61,15 +61,28 @@ uint32_t FetcherImpl::RunBlocks(Priority priority, uint64_t count) const {
 
 Result<void> FetcherImpl::Ensure(const cache::ObjectRef& object, uint64_t first, uint64_t count,
                                  Priority priority, Deadline deadline) {
-  if (object->complete()) return {};
+  auto here = Await(object, first, count, priority, deadline, Until::kPresent);
+  return here.ok() ? Result<void>() : std::move(here).error();
+}
+
+Result<ArrivingBlockRef> FetcherImpl::AwaitArrival(const cache::ObjectRef& object, uint64_t index,
+                                                   Priority priority, Deadline deadline) {
+  return Await(object, index, 1, priority, deadline, Until::kArriving);
+}
+
+Result<ArrivingBlockRef> FetcherImpl::Await(const cache::ObjectRef& object, uint64_t first,
+                                            uint64_t count, Priority priority, Deadline deadline,
+                                            Until until) {
+  if (object->complete()) return ArrivingBlockRef();
   const auto manifest = object->manifest();
   const uint64_t blocks = BlocksOf(*object, manifest.get());
   if (blocks == 0) {
-    return manifest ? Result<void>() : object->SetManifest(cache::Manifest::Of({}));
+    if (!manifest) QUADFS_TRY(object->SetManifest(cache::Manifest::Of({})));
+    return ArrivingBlockRef();
   }
   FetchWaiter waiter{first, std::min(blocks, first + count), deadline.at(), std::nullopt};
   while (waiter.next < waiter.end && object->HasBlock(waiter.next)) ++waiter.next;
-  if (waiter.next >= waiter.end) return {};
+  if (waiter.next >= waiter.end) return ArrivingBlockRef();
   FlightRef flight;
   {
     MutexLock lock(mutex_);
@@ -90,13 +103,14 @@ Result<void> FetcherImpl::Ensure(const cache::ObjectRef& object, uint64_t first,
     }
     work_.NotifyOne();
   }
-  auto outcome = Wait(flight, waiter);
+  auto outcome = Wait(flight, waiter, until);
   MutexLock lock(mutex_);
   flight->waiters.remove(&waiter);
   return outcome;
 }
 
-Result<void> FetcherImpl::Wait(const FlightRef& flight, FetchWaiter& waiter) {
+Result<ArrivingBlockRef> FetcherImpl::Wait(const FlightRef& flight, FetchWaiter& waiter,
+                                           Until until) {
   for (;;) {
     uint64_t version = 0;
     {
@@ -109,7 +123,12 @@ Result<void> FetcherImpl::Wait(const FlightRef& flight, FetchWaiter& waiter) {
     while (next < waiter.end && flight->object->HasBlock(next)) ++next;
     MutexLock lock(mutex_);
     waiter.next = next;
-    if (next >= waiter.end) return {};
+    if (next >= waiter.end) return ArrivingBlockRef();
+    if (until == Until::kArriving) {
+      if (const auto at = flight->arriving.find(next); at != flight->arriving.end()) {
+        return at->second;
+      }
+    }
     while (!waiter.error && !stopping_ && flight->version == version) {
       if (!flight->changed.WaitUntil(mutex_, waiter.deadline) && flight->version == version &&
           !waiter.error) {

@@ -42,6 +42,10 @@ class Fetcher {
   /// first if need be), or fails at the deadline. Errors: as BlockSource, kNoSpace, kIo.
   virtual Result<void> Ensure(const cache::ObjectRef& object, uint64_t first, uint64_t count,
                               Priority priority, Deadline deadline) = 0;
+  /// As Ensure for one block, for who passes it on: returns as soon as it begins to come in.
+  /// None: it is present.
+  virtual Result<ArrivingBlockRef> AwaitArrival(const cache::ObjectRef& object, uint64_t index,
+                                                Priority priority, Deadline deadline) = 0;
   /// Queues blocks [first, first + count) and returns. kBusy: the queue is full.
   virtual Result<void> EnsureLater(const cache::ObjectRef& object, uint64_t first, uint64_t count,
                                    Priority priority) = 0;

@@ -23,6 +23,8 @@ class FetcherImpl final : public Fetcher {
 
   Result<void> Ensure(const cache::ObjectRef& object, uint64_t first, uint64_t count,
                       Priority priority, Deadline deadline) override;
+  Result<ArrivingBlockRef> AwaitArrival(const cache::ObjectRef& object, uint64_t index,
+                                        Priority priority, Deadline deadline) override;
   Result<void> EnsureLater(const cache::ObjectRef& object, uint64_t first, uint64_t count,
                            Priority priority) override;
   Result<std::vector<std::byte>> ReadAround(const cache::ObjectRef& object, uint64_t index,
@@ -61,7 +63,11 @@ class FetcherImpl final : public Fetcher {
   std::shared_ptr<FetchFlight> FlightOf(const cache::ObjectRef& object, uint64_t block_count,
                                         bool has_manifest) QUADFS_REQUIRES(mutex_);
   uint32_t RunBlocks(Priority priority, uint64_t count) const;
-  Result<void> Wait(const FlightRef& flight, FetchWaiter& waiter);
+  enum class Until : uint8_t { kPresent, kArriving };
+  Result<ArrivingBlockRef> Await(const cache::ObjectRef& object, uint64_t first, uint64_t count,
+                                 Priority priority, Deadline deadline, Until until);
+  Result<ArrivingBlockRef> Wait(const FlightRef& flight, FetchWaiter& waiter, Until until);
+  void BeginBlock(FetchFlight& flight, uint64_t index, ArrivingBlockRef block);
 
   const Options options_;
   const uint32_t bulk_limit_;  ///< Threads that may be busy with what no reader waits for.

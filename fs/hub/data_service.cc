@@ -81,25 +81,28 @@ Result<void> DataService::GetBlocks(Request& request, Response& response) {
     return Error(ErrorCode::kInvalidArgument, "blocks beyond the end of the object");
   }
   reader_.WillRead(open, range.first, range.count);
-  // The first block before the answer begins: what fails with it is said in words.
-  std::vector<std::byte> block;
-  uint64_t next = range.first;
   const uint64_t end = range.first + range.count;
-  if (next < end) block = QUADFS_TRY(reader_.ReadBlock(open, next++, deadline));
-  std::string head;
-  if (with_manifest) head = ManifestPrefix(QUADFS_TRY(reader_.ManifestOf(open, deadline)));
-  uint64_t body_bytes = head.size();
-  if (range.count > 0) {
-    body_bytes += std::min(open.size_bytes, end * kBlockBytes) - range.first * kBlockBytes;
+  bool started = false;
+  // After the first bytes are here: what fails before them is said in words.
+  const auto start = [&]() -> Result<void> {
+    started = true;
+    std::string head;
+    if (with_manifest) head = ManifestPrefix(QUADFS_TRY(reader_.ManifestOf(open, deadline)));
+    uint64_t body_bytes = head.size();
+    if (range.count > 0) {
+      body_bytes += std::min(open.size_bytes, end * kBlockBytes) - range.first * kBlockBytes;
+    }
+    QUADFS_TRY(response.Start(200, kBytes, body_bytes));
+    return head.empty() ? Result<void>() : response.Write(BytesOf(head));
+  };
+  const auto pass = [&](std::span<const std::byte> piece) -> Result<void> {
+    if (!started) QUADFS_TRY(start());
+    return response.Write(piece);
+  };
+  for (uint64_t next = range.first; next < end; ++next) {
+    QUADFS_TRY(reader_.PassBlock(open, next, deadline, pass));
   }
-  QUADFS_TRY(response.Start(200, kBytes, body_bytes));
-  if (!head.empty()) QUADFS_TRY(response.Write(BytesOf(head)));
-  while (!block.empty()) {
-    QUADFS_TRY(response.Write(block));
-    if (next == end) break;
-    block = QUADFS_TRY(reader_.ReadBlock(open, next++, deadline));
-  }
-  return {};
+  return started ? Result<void>() : start();
 }
 
 Result<void> DataService::GetManifest(Request& request, Response& response) {

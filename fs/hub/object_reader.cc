@@ -111,6 +111,26 @@ Result<std::vector<std::byte>> ObjectReader::ReadBlock(OpenObject& open, uint64_
   }
 }
 
+Result<void> ObjectReader::PassBlock(OpenObject& open, uint64_t index, Deadline deadline,
+                                     const PieceSink& piece) {
+  size_t given = 0;
+  if (!open.stored && open.cached->size_bytes() > index * kBlockBytes) {
+    const auto length = static_cast<size_t>(
+        std::min<uint64_t>(kBlockBytes, open.cached->size_bytes() - index * kBlockBytes));
+    const auto arrival =
+        parts_.fetcher.AwaitArrival(open.cached, index, Fetcher::Priority::kReader, deadline);
+    while (arrival.ok() && *arrival != nullptr && given < length) {
+      const auto bytes = (*arrival)->Await(given, length, deadline);
+      if (!bytes.ok() || bytes->empty()) break;  // ReadBlock says what is wrong, or has it.
+      QUADFS_TRY(piece(*bytes));
+      given += bytes->size();
+    }
+    if (given == length) return {};
+  }
+  const auto block = QUADFS_TRY(ReadBlock(open, index, deadline));
+  return block.size() > given ? piece(std::span(block).subspan(given)) : Result<void>();
+}
+
 Result<cache::Manifest> ObjectReader::ManifestOf(OpenObject& open, Deadline deadline) {
   if (open.stored) {
     auto manifest = parts_.store.ReadManifest(open.object);

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,7 +42,12 @@ class ObjectReader {
   Result<OpenObject> Open(const ObjectId& object, Deadline deadline);
   /// Begins to fetch what is missing of a range that will be read in order.
   void WillRead(const OpenObject& open, uint64_t first, uint64_t count);
+  using PieceSink = std::function<Result<void>(std::span<const std::byte> piece)>;
   Result<std::vector<std::byte>> ReadBlock(OpenObject& open, uint64_t index, Deadline deadline);
+  /// The bytes of a block in order, as soon as they are here (the last of them once the block was
+  /// checked). If it fails on its way, what was given may be false: the receiver checks it, as all.
+  Result<void> PassBlock(OpenObject& open, uint64_t index, Deadline deadline,
+                         const PieceSink& piece);
   Result<cache::Manifest> ManifestOf(OpenObject& open, Deadline deadline);
   /// Brings those that are small and missing in one request.
   void FetchTogether(const std::vector<OpenObject>& objects, Deadline deadline);

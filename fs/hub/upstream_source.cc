@@ -71,14 +71,16 @@ Result<void> UpstreamSource::Fetch(const ObjectId& object, uint64_t first, uint6
       sink_error = taken.error();
     return taken;
   };
-  const BlockSink take_block = [&](uint64_t index, std::span<const std::byte> block) {
-    auto taken = sink(index, block);
-    if (taken.ok())
-      ++next;
-    else
-      sink_error = taken.error();
-    return taken;
-  };
+  const BlockSink take_block(
+      [&](uint64_t index, std::span<const std::byte> block) {
+        auto taken = sink(index, block);
+        if (taken.ok())
+          ++next;
+        else
+          sink_error = taken.error();
+        return taken;
+      },
+      [&](uint64_t index, const ArrivingBlockRef& block) { sink.Begins(index, block); });
   std::vector<const Peer*> order;
   for (const Peer& peer : candidates.peers) order.push_back(&peer);
   if (candidates.ask_main) {

@@ -24,7 +24,7 @@ struct WantBroker::Pending {
   Peer peer;
   Wanted wanted;
   const BlockSource::ManifestSink* manifest_sink = nullptr;
-  const BlockSource::BlockSink* sink = nullptr;
+  const BlockSink* sink = nullptr;
   Clock::TimePoint quiet_until;  ///< When patience with the peer ends.
   bool claimed = false;          ///< A PUT is bringing it.
   bool in_sink = false;          ///< The fetch must not return now.
@@ -39,7 +39,7 @@ WantBroker::WantBroker(Options options, metadata::Hub& hub)
 
 Result<void> WantBroker::Fetch(const Peer& peer, const Wanted& wanted, Deadline deadline,
                                const BlockSource::ManifestSink& manifest_sink,
-                               const BlockSource::BlockSink& sink) {
+                               const BlockSink& sink) {
   const auto pending = std::make_shared<Pending>();
   pending->peer = peer;
   pending->wanted = wanted;
@@ -121,10 +121,7 @@ Result<void> WantBroker::TakeBlocks(transport::Request& request, uint64_t id,
 }
 
 Result<void> WantBroker::Receive(transport::Request& request, Pending& pending) {
-  BlockCutter cutter(pending.wanted.first, pending.wanted.count, std::nullopt,
-                     [&](uint64_t index, std::span<const std::byte> block) {
-                       return (*pending.sink)(index, block);
-                     });
+  BlockCutter cutter(pending.wanted.first, pending.wanted.count, std::nullopt, *pending.sink);
   if (pending.manifest_sink != nullptr) cutter.ExpectManifest(*pending.manifest_sink);
   std::vector<std::byte> buffer(kReadBytes);
   // Sinks are only called between Enter and Leave, which Fetch waits for.

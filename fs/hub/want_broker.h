@@ -38,8 +38,7 @@ class WantBroker {
   /// `manifest_sink` may be none. The sinks are not called after it returned. Errors: kUnavailable
   /// (the peer's stream is down), kTimedOut, kBusy, what the peer says, what the sinks say.
   Result<void> Fetch(const Peer& peer, const Wanted& wanted, Deadline deadline,
-                     const BlockSource::ManifestSink& manifest_sink,
-                     const BlockSource::BlockSink& sink);
+                     const BlockSource::ManifestSink& manifest_sink, const BlockSink& sink);
 
   /// PUT /v1/data/<object>?want=<id>: the blocks. Errors: kNotFound (unknown number, or another
   /// peer's), kInvalidArgument, and those of the sinks.

@@ -27,9 +27,14 @@ class MemSource final : public fs::BlockSource {
     MutexLock lock(mutex_);
     held_ = true;
   }
+  /// While held, every block of more than one byte waits when half of it is given.
+  void HoldHalfway() {
+    MutexLock lock(mutex_);
+    held_halfway_ = true;
+  }
   void Release() {
     MutexLock lock(mutex_);
-    held_ = false;
+    held_ = held_halfway_ = false;
     changed_.NotifyAll();
   }
   /// Waits until `count` fetches are inside.
@@ -50,12 +55,12 @@ class MemSource final : public fs::BlockSource {
     return QUADFS_TRY(Find(object))->manifest;
   }
   Result<void> FetchBlocks(const ObjectId& object, uint64_t first, uint64_t count,
-                           Deadline deadline, const BlockSink& sink) override {
+                           Deadline deadline, const fs::BlockSink& sink) override {
     return Fetch(object, first, count, deadline, nullptr, sink);
   }
   Result<void> FetchWithManifest(const ObjectId& object, uint64_t first, uint64_t count,
                                  Deadline deadline, const ManifestSink& manifest_sink,
-                                 const BlockSink& sink) override {
+                                 const fs::BlockSink& sink) override {
     return Fetch(object, first, count, deadline, &manifest_sink, sink);
   }
   Result<void> FetchBundle(const std::vector<ObjectId>& objects, Deadline deadline,
@@ -105,7 +110,7 @@ class MemSource final : public fs::BlockSource {
     return {};
   }
   Result<void> Fetch(const ObjectId& object, uint64_t first, uint64_t count, Deadline deadline,
-                     const ManifestSink* manifest_sink, const BlockSink& sink) {
+                     const ManifestSink* manifest_sink, const fs::BlockSink& sink) {
     {
       MutexLock lock(mutex_);
       requests_.push_back({object, first, count, manifest_sink != nullptr});
@@ -119,7 +124,29 @@ class MemSource final : public fs::BlockSource {
       Content block(BlockIn(content, i).begin(), BlockIn(content, i).end());
       if (damaged_ > 0 && damaged_-- > 0) block[block.size() / 2] ^= std::byte{1};
       ++blocks;
-      QUADFS_TRY(sink(i, block));
+      QUADFS_TRY(Give(i, block, deadline, sink));
+    }
+    return {};
+  }
+  Result<void> Give(uint64_t index, std::span<const std::byte> block, Deadline deadline,
+                    const fs::BlockSink& sink) {
+    const auto arriving = std::make_shared<fs::ArrivingBlock>(block.size());
+    arriving->Append(block.first(block.size() / 2));
+    sink.Begins(index, arriving);
+    auto given = PassHalfway(deadline);
+    if (given.ok()) {
+      arriving->Append(block.subspan(block.size() / 2));
+      given = sink(index, block);
+    }
+    arriving->End(given.ok());
+    return given;
+  }
+  Result<void> PassHalfway(Deadline deadline) {
+    MutexLock lock(mutex_);
+    while (held_halfway_) {
+      if (!changed_.WaitUntil(mutex_, deadline.at()) && held_halfway_) {
+        return Error(ErrorCode::kTimedOut, "source: held halfway");
+      }
     }
     return {};
   }
@@ -130,6 +157,7 @@ class MemSource final : public fs::BlockSource {
   std::vector<Request> requests_ QUADFS_GUARDED_BY(mutex_);
   size_t inside_ QUADFS_GUARDED_BY(mutex_) = 0;
   bool held_ QUADFS_GUARDED_BY(mutex_) = false;
+  bool held_halfway_ QUADFS_GUARDED_BY(mutex_) = false;
   std::atomic<int> damaged_{0}, failing_{0};
   ErrorCode code_ = ErrorCode::kUnavailable;
 };

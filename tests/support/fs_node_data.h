@@ -34,7 +34,7 @@ class PeerSource final : public fs::BlockSource {
     return *manifest;
   }
   Result<void> FetchBlocks(const ObjectId& object, uint64_t first, uint64_t count, Deadline,
-                           const BlockSink& sink) override {
+                           const fs::BlockSink& sink) override {
     const cache::ObjectRef found = QUADFS_TRY(Find(object));
     for (uint64_t i = first; i < first + count; ++i) {
       if (cut_) return Error(ErrorCode::kUnavailable, "cut");

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
 #include <random>
+#include <thread>
 
 #include "fs/data/bundle_stream.h"
 #include "tests/support/fs_data_content.h"
@@ -21,7 +24,7 @@ constexpr size_t kSize = 3 * kBlockBytes + 12345;
 struct Cut {
   Content content;
   std::optional<cache::Manifest> manifest;
-  BlockSource::BlockSink sink() {
+  BlockSink sink() {
     return [this](uint64_t, std::span<const std::byte> block) -> Result<void> {
       content.insert(content.end(), block.begin(), block.end());
       return {};
@@ -134,6 +137,81 @@ TEST(BundleReaderTest, ALengthAboveOneBlockIsRefused) {
   BundleReader cut([](const ObjectId&, Result<Content>) -> Result<void> { return {}; });
   ASSERT_THAT(cut.Feed(Bytes(std::string_view(body).substr(0, 10))), IsOk());
   EXPECT_THAT(cut.Finish(), IsError(ErrorCode::kUnavailable));
+}
+
+class ArrivingBlockTest : public testing::Test {
+ protected:
+  BlockSink sink() {
+    return {[this](uint64_t, std::span<const std::byte>) { return verdict_; },
+            [this](uint64_t index, ArrivingBlockRef block) { begun_[index] = std::move(block); }};
+  }
+  std::span<const std::byte> Piece(size_t from, size_t count) const {
+    return std::span(content_).subspan(from, count);
+  }
+  Deadline Soon() const { return Deadline::After(std::chrono::seconds(10)); }
+
+  const Content content_ = MakeContent(kSize, 9);
+  Result<void> verdict_;
+  std::map<uint64_t, ArrivingBlockRef> begun_;
+};
+
+// What has come can be passed on before the block is whole; its last piece after the check alone.
+TEST_F(ArrivingBlockTest, PiecesAreThereBeforeTheBlockIsWhole) {
+  BlockCutter cutter(0, 4, kSize, sink());
+  ASSERT_THAT(cutter.Feed(Piece(0, 300'000)), IsOk());
+  ASSERT_TRUE(begun_.contains(0));
+  const ArrivingBlockRef block = begun_[0];
+  auto here = block->Await(0, kBlockBytes, Soon());
+  ASSERT_THAT(here, IsOk());
+  EXPECT_TRUE(std::ranges::equal(*here, Piece(0, 300'000)));
+  EXPECT_THAT(block->Await(300'000, kBlockBytes, Deadline::After(std::chrono::milliseconds(5))),
+              IsError(ErrorCode::kTimedOut));
+
+  const size_t held = kBlockBytes - ArrivingBlock::kHeldBytes;
+  ASSERT_THAT(cutter.Feed(Piece(300'000, kBlockBytes - 1 - 300'000)), IsOk());
+  here = block->Await(300'000, kBlockBytes, Soon());
+  ASSERT_THAT(here, IsOk());
+  EXPECT_EQ(here->size(), held - 300'000);
+  EXPECT_THAT(block->Await(held, kBlockBytes, Deadline::After(std::chrono::milliseconds(5))),
+              IsError(ErrorCode::kTimedOut));
+
+  ASSERT_THAT(cutter.Feed(Piece(kBlockBytes - 1, 1)), IsOk());
+  here = block->Await(held, kBlockBytes, Soon());
+  ASSERT_THAT(here, IsOk());
+  EXPECT_TRUE(std::ranges::equal(*here, Piece(held, ArrivingBlock::kHeldBytes)));
+}
+
+TEST_F(ArrivingBlockTest, WhatFailsItsCheckIsNeverWhole) {
+  verdict_ = Error(ErrorCode::kCorruption, "damaged");
+  BlockCutter cutter(0, 4, kSize, sink());
+  ASSERT_THAT(cutter.Feed(Piece(0, 1000)), IsOk());
+  const ArrivingBlockRef block = begun_[0];
+  EXPECT_THAT(cutter.Feed(Piece(1000, kBlockBytes - 1000)), IsError(ErrorCode::kCorruption));
+  const auto rest = block->Await(kBlockBytes - 10, kBlockBytes, Soon());
+  ASSERT_THAT(rest, IsOk());
+  EXPECT_TRUE(rest->empty());
+}
+
+TEST_F(ArrivingBlockTest, ABlockThatStopsComingEndsItsReaders) {
+  auto cutter = std::make_unique<BlockCutter>(0, 4, kSize, sink());
+  ASSERT_THAT(cutter->Feed(Piece(0, 1000)), IsOk());
+  const ArrivingBlockRef block = begun_[0];
+  std::jthread ends([&] { cutter.reset(); });
+  const auto rest = block->Await(1000, kBlockBytes, Soon());
+  ASSERT_THAT(rest, IsOk());
+  EXPECT_TRUE(rest->empty());
+}
+
+TEST_F(ArrivingBlockTest, TheShortLastBlockIsPassedOnToo) {
+  BlockCutter cutter(3, 1, std::nullopt, sink());
+  ASSERT_THAT(cutter.Feed(Piece(3 * kBlockBytes, 12345)), IsOk());
+  const ArrivingBlockRef block = begun_[3];
+  EXPECT_THAT(block->Await(0, 12345, Deadline::After(std::chrono::milliseconds(5))),
+              IsError(ErrorCode::kTimedOut));
+  ASSERT_THAT(cutter.Finish(), IsOk());
+  const auto here = block->Await(0, 12345, Soon());
+  ASSERT_THAT(here, IsOk());
+  EXPECT_TRUE(std::ranges::equal(*here, Piece(3 * kBlockBytes, 12345)));
 }
 
 }  // namespace

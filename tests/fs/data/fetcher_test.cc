@@ -158,6 +158,48 @@ TEST_F(FetcherTest, AReaderTakesOverWhatWasQueuedBehind) {
   EXPECT_LT(source_.blocks, 20);
 }
 
+// Who passes a block on need not wait for all of it.
+TEST_F(FetcherTest, ABlockIsPassedOnWhileItComes) {
+  Open();
+  const auto object = Add(1, 6 * kBlockBytes);
+  source_.HoldHalfway();
+  const auto arrival = fetcher_->AwaitArrival(object, 2, Priority::kReader, InTime());
+  ASSERT_THAT(arrival, IsOk());
+  ASSERT_NE(*arrival, nullptr);
+  EXPECT_FALSE(object->HasBlock(2));
+  const auto half = (*arrival)->Await(0, kBlockBytes, InTime());
+  ASSERT_THAT(half, IsOk());
+  EXPECT_TRUE(std::ranges::equal(*half, test::BlockIn(contents_[1], 2).first(kBlockBytes / 2)));
+  source_.Release();
+  size_t given = half->size();
+  while (given < kBlockBytes) {
+    const auto rest = (*arrival)->Await(given, kBlockBytes, InTime());
+    ASSERT_THAT(rest, IsOk());
+    ASSERT_FALSE(rest->empty());
+    given += rest->size();
+  }
+  // Its last piece came after the check: the block is stored.
+  EXPECT_TRUE(object->HasBlock(2));
+  const auto present = fetcher_->AwaitArrival(object, 2, Priority::kReader, InTime());
+  ASSERT_THAT(present, IsOk());
+  EXPECT_EQ(*present, nullptr);
+}
+
+TEST_F(FetcherTest, ADamagedBlockIsNotPassedOnWhole) {
+  Open();
+  const auto object = Add(1, 6 * kBlockBytes);
+  source_.DamageNext(1);
+  source_.HoldHalfway();
+  const auto arrival = fetcher_->AwaitArrival(object, 0, Priority::kReader, InTime());
+  ASSERT_THAT(arrival, IsOk());
+  ASSERT_NE(*arrival, nullptr);
+  source_.Release();
+  const auto end = (*arrival)->Await(kBlockBytes - 1, kBlockBytes, InTime());
+  ASSERT_THAT(end, IsOk());
+  EXPECT_TRUE(end->empty());
+  ASSERT_THAT(fetcher_->Ensure(object, 0, 1, Priority::kReader, InTime()), IsOk());
+}
+
 // A damaged block is never stored: it is asked for again, and only it is counted.
 TEST_F(FetcherTest, ADamagedBlockIsFetchedAgain) {
   Open();

@@ -6,8 +6,9 @@ import time
 from . import LabError, describe, kernel, processes
 from .lab import GRID, HOST_FOLDERS, RUN_ROOT, STORE
 
-# Lines as long and fast as the lab's need windows beyond the kernel's defaults.
-TCP_BUFFERS = "4096 131072 33554432"
+# What a campus's machines get from the package: windows for long and fast lines.
+REPOSITORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
+SYSCTL = os.path.join(REPOSITORY, "packaging", "sysctl", "60-quadfs.conf")
 
 
 def create_folders(lab):
@@ -89,10 +90,13 @@ def _set_up_kernel(host):
     settings = {
         "ipv6/conf/all/disable_ipv6": "1",
         "ipv6/conf/default/disable_ipv6": "1",
-        "ipv4/tcp_rmem": TCP_BUFFERS,
-        "ipv4/tcp_wmem": TCP_BUFFERS,
         "ipv4/tcp_no_metrics_save": "1",  # One run does not teach the next.
     }
+    with open(SYSCTL, encoding="ascii") as file:
+        for line in file:
+            key, _, value = line.partition("=")
+            if key.startswith("net.ipv4."):  # net.core's are the machine's, not a namespace's.
+                settings[key.strip().removeprefix("net.").replace(".", "/")] = value.strip()
     if host.role == "router":
         settings |= {"ipv4/ip_forward": "1", "ipv4/conf/all/send_redirects": "0"}
     for key, value in settings.items():
